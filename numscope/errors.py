@@ -1,0 +1,33 @@
+"""The exceptions of numscope.
+
+Every message says what was given and what is allowed or what to do, in one line, so that a command
+can print it as it is. This module must not import anything of numscope.
+"""
+
+
+class NumscopeError(Exception):
+    """Base of everything numscope raises on purpose; `str()` is one line for a person to read."""
+
+
+class UsageError(NumscopeError, ValueError):
+    """An option or argument that cannot be meant: a tile `0x128`, a layer list `a-b`, an unknown name."""
+
+
+class RecipeError(UsageError):
+    """A recipe that cannot exist: an unknown format, a tile of no rows, contradictory fields."""
+
+
+class UnsupportedRecipe(NumscopeError):
+    """A recipe of another tool that numscope knows of but does not reproduce."""
+
+
+class DumpError(NumscopeError):
+    """A dump file or a tensor in it that cannot be read: damaged, refused or of an unsupported kind."""
+
+
+class ResultsError(NumscopeError):
+    """A results folder that cannot be written, read, or that belongs to another run."""
+
+
+class NothingToDo(NumscopeError):
+    """There is nothing to analyse or to draw."""
