@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
@@ -124,14 +125,161 @@ TENSOR_COLUMNS: tuple[str, ...] = (
     *_SUM_NAMES,
     *_RATIO_NAMES,
 )
-LAYER_COLUMNS: tuple[str, ...] = (
-    *("tokens", "step", "layer", "kind"),
-    *_RECIPE_NAMES,
-    "tensors",
-    *_SUM_NAMES,
-    *_RATIO_NAMES,
-)
+_LAYER_KEY = ("tokens", "step", "layer", "kind", *_RECIPE_NAMES)
+LAYER_COLUMNS: tuple[str, ...] = (*_LAYER_KEY, "tensors", *_SUM_NAMES, *_RATIO_NAMES)
+_COLUMNS: dict[type, tuple[str, ...]] = {Row: TENSOR_COLUMNS, LayerRow: LAYER_COLUMNS}
+_ORDER: dict[type, tuple[str, ...]] = {
+    Row: (*TENSOR_COLUMNS[:9], *_RECIPE_NAMES),
+    LayerRow: _LAYER_KEY,
+}
 
 
-def _measured(sums: ErrorSums) -> dict[str, Any]:
+_R = TypeVar("_R", Row, LayerRow)
+
+
+def row(ref: TensorRef, recipe: Recipe, sums: ErrorSums, *, label: str) -> Row:
+    """The line of tensors.csv for `ref` quantized with `recipe`, under the name `label`."""
+    *lead, cols = ref.shape or (1,)
+    return Row(
+        step=ref.step,
+        tokens=ref.tokens,
+        rank=ref.rank,
+        microbatch=ref.microbatch,
+        layer=ref.layer,
+        kind=ref.kind or "",
+        module=ref.module,
+        path=ref.path,
+        key=ref.key_text,
+        rows=math.prod(lead),
+        cols=cols,
+        dtype=ref.dtype,
+        recipe=label,
+        element=recipe.element,
+        tile=recipe.tile_text,
+        scale=recipe.scale,
+        **_numbers(sums),
+    )
+
+
+def merge_layers(rows: Iterable[Row]) -> list[LayerRow]:
+    """All modules, ranks and micro-batches of each layer, kind, step and recipe as one row, sorted.
+
+    The records are added in the order of `sort_rows`, so the result does not depend on the order of
+    `rows`.
+    """
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for each in sort_rows(rows):
+        key = tuple(getattr(each, name) for name in _LAYER_KEY)
+        groups.setdefault(key, []).append(each)
+    merged = [
+        LayerRow(
+            **dict(zip(_LAYER_KEY, key, strict=True)),
+            tensors=len(members),
+            **_numbers(reduce(ErrorSums.__add__, (member.sums for member in members))),
+        )
+        for key, members in groups.items()
+    ]
+    return sort_rows(merged)
+
+
+def sort_rows(rows: Iterable[_R]) -> list[_R]:
+    """The rows in the tables' order: by identity, column by column, then by recipe; unknown last."""
+
+    def order(each: _R) -> tuple[tuple[bool, Any], ...]:
+        values = (getattr(each, name) for name in _ORDER[type(each)])
+        return tuple((value is None, 0 if value is None else value) for value in values)
+
+    return sorted(rows, key=order)
+
+
+def write_csv(path: Path, rows: Iterable[_R], kind: type[_R]) -> None:
+    """Write rows of one kind, with a header, by rename: the file appears whole or not at all."""
+    write_text(path, to_csv(rows, kind))
+
+
+def to_csv(rows: Iterable[_R], kind: type[_R]) -> str:
+    """The rows as CSV text with a header and `\\n` line ends; a value that is not known is empty."""
+    columns = _COLUMNS[kind]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([getattr(each, name) for name in columns] for each in rows)
+    return text.getvalue()
+
+
+def read_csv(path: Path, kind: type[_R]) -> list[_R]:
+    """The rows of a table that `write_csv` wrote, equal to those that were written.
+
+    Columns that this version does not know are ignored.
+
+    Raises
+    ------
+    ResultsError
+        If the file cannot be read or is not such a table.
+    """
+    columns = _COLUMNS[kind]
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            records = csv.DictReader(file)
+            missing = set(columns) - set(records.fieldnames or ())
+            if missing:
+                raise ResultsError(f"{path} is not a numscope table: no column {sorted(missing)[0]}")
+            read = _readers(kind)
+            return [
+                kind(**{name: read[name](record[name]) for name in columns}) for record in records
+            ]
+    except (OSError, ValueError, TypeError, csv.Error) as error:
+        raise ResultsError(f"{path} cannot be read: {error}") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file by rename.
+
+    Raises
+    ------
+    ResultsError
+        If it cannot be written.
+    """
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file by rename, whole or not at all; its folder is made.
+
+    Raises
+    ------
+    ResultsError
+        If it cannot be written; no partial file is left.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            partial.write_bytes(content)
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise ResultsError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _numbers(sums: ErrorSums) -> dict[str, Any]:
     return {name: getattr(sums, name) for name in (*_SUM_NAMES, *_RATIO_NAMES)}
+
+
+def _optional_int(text: str) -> int | None:
+    return int(text) if text else None
+
+
+_READERS: dict[Any, Callable[[str], Any]] = {
+    int: int,
+    float: float,
+    str: str,
+    int | None: _optional_int,
+}
+
+
+@lru_cache
+def _readers(kind: type) -> dict[str, Callable[[str], Any]]:
+    hints = get_type_hints(kind)
+    return {name: _READERS[hints[name]] for name in _COLUMNS[kind]}
