@@ -1,0 +1,157 @@
+"""Number formats as values: a few fields each, every limit derived from them, one table.
+
+Adding a format is adding one entry to `FORMATS`. This module must not quantize anything: it knows
+what a format can hold, not how a number gets into it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from numscope.errors import RecipeError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: What the codes beside the ordinary numbers mean:
+#: `ieee`     the highest exponent is infinity and NaN;
+#: `fn`       no infinity, NaN has all exponent and mantissa bits set;
+#: `fnuz`     no infinity, no negative zero: its code is the only NaN;
+#: `finite`   every code is a number;
+#: `integer`  two's complement, used symmetrically: the most negative code stays unused;
+#: `exponent` no sign, no mantissa, no zero: powers of two, all bits set is NaN.
+Specials = Literal["ieee", "fn", "fnuz", "finite", "integer", "exponent"]
+
+
+@dataclass(frozen=True, slots=True)
+class FloatFormat:
+    """A low-precision number format.
+
+    A code with exponent field E and mantissa field M stands for 2^(E - bias) * (1 + M/2^m), and for
+    2^(1 - bias) * M/2^m where E is 0. An integer format is the case of a single exponent: its
+    magnitudes are equally spaced.
+
+    Attributes
+    ----------
+    name
+        The ml_dtypes or NumPy name of the element's dtype.
+    exponent_bits, mantissa_bits, bias
+        As above.
+    specials
+        What the remaining codes mean, see `Specials`.
+    """
+
+    name: str
+    exponent_bits: int
+    mantissa_bits: int
+    bias: int
+    specials: Specials
+
+    @property
+    def bits(self) -> int:
+        """Bits per element."""
+        return (self.specials != "exponent") + self.exponent_bits + self.mantissa_bits
+
+    @property
+    def max_exponent(self) -> int:
+        """Exponent of the largest finite value: floor(log2(max)), emax in the OCP specification."""
+        highest = 2**self.exponent_bits - 1
+        is_reserved = self.specials in ("ieee", "exponent") or (
+            self.specials == "fn" and self.mantissa_bits == 0
+        )
+        return highest - is_reserved - self.bias
+
+    @property
+    def max(self) -> float:
+        """Largest finite value."""
+        codes = 2**self.mantissa_bits
+        largest_mantissa = codes - 1 - (self.specials == "fn")
+        return 2.0**self.max_exponent * (1 + largest_mantissa / codes)
+
+    @property
+    def min_exponent(self) -> int:
+        """Exponent of the smallest normal value."""
+        return (0 if self.specials == "exponent" else 1) - self.bias
+
+    @property
+    def min_normal(self) -> float:
+        """Smallest value with full precision."""
+        return 2.0**self.min_exponent
+
+    @property
+    def min_subnormal(self) -> float:
+        """Smallest value above zero."""
+        return 2.0 ** (self.min_exponent - self.mantissa_bits)
+
+    @property
+    def has_negative_zero(self) -> bool:
+        """Whether -0 has a code of its own."""
+        return self.specials in ("ieee", "fn", "finite")
+
+    @property
+    def is_scale_only(self) -> bool:
+        """Whether the format can hold scales but no elements, for want of a sign and a zero."""
+        return self.specials == "exponent"
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype that holds one element per item."""
+        import ml_dtypes  # noqa: PLC0415 (half a second, and most commands need no array)
+        import numpy  # noqa: ICN001, PLC0415
+
+        return numpy.dtype(getattr(ml_dtypes, self.name, None) or self.name)
+
+
+#: OCP 8-bit Floating Point Specification 1.0 (E4M3, E5M2), OCP Microscaling Formats 1.0 (E2M3, E3M2,
+#: E2M1, E8M0), and arXiv 2206.02915 for the FNUZ formats.
+FORMATS: dict[str, FloatFormat] = {
+    entry.name: entry
+    for entry in (
+        FloatFormat("float8_e4m3fn", 4, 3, 7, "fn"),
+        FloatFormat("float8_e5m2", 5, 2, 15, "ieee"),
+        FloatFormat("float8_e4m3fnuz", 4, 3, 8, "fnuz"),
+        FloatFormat("float8_e5m2fnuz", 5, 2, 16, "fnuz"),
+        FloatFormat("float6_e2m3fn", 2, 3, 1, "finite"),
+        FloatFormat("float6_e3m2fn", 3, 2, 3, "finite"),
+        FloatFormat("float4_e2m1fn", 2, 1, 1, "finite"),
+        FloatFormat("int8", 1, 6, -5, "integer"),
+        FloatFormat("float8_e8m0fnu", 8, 0, 127, "exponent"),
+    )
+}
+
+#: What people write for the names above.
+ALIASES: dict[str, str] = {
+    "e4m3": "float8_e4m3fn",
+    "e4m3fn": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    "e4m3fnuz": "float8_e4m3fnuz",
+    "e5m2fnuz": "float8_e5m2fnuz",
+    "e2m3": "float6_e2m3fn",
+    "e2m3fn": "float6_e2m3fn",
+    "e3m2": "float6_e3m2fn",
+    "e3m2fn": "float6_e3m2fn",
+    "e2m1": "float4_e2m1fn",
+    "e2m1fn": "float4_e2m1fn",
+    "fp4": "float4_e2m1fn",
+    "e8m0": "float8_e8m0fnu",
+    "e8m0fnu": "float8_e8m0fnu",
+    "ue8m0": "float8_e8m0fnu",
+}
+
+
+def format_named(name: str) -> FloatFormat:
+    """The format of that name or alias, in any case.
+
+    Raises
+    ------
+    RecipeError
+        If there is none; the message lists those that there are.
+    """
+    word = name.lower()
+    try:
+        return FORMATS[ALIASES.get(word, word)]
+    except KeyError:
+        raise RecipeError(
+            f"unknown number format {name!r}; known are {', '.join(FORMATS)}"
+        ) from None
