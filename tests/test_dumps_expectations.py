@@ -10,13 +10,24 @@ from numscope import dumps
 from numscope.errors import DumpError
 from tests.dumps_shared import Expected, expectations, facts_of
 
-LAYOUTS = ("hooks_safetensors", "hooks_npy")
+LAYOUTS = (
+    "hooks_safetensors",
+    "hooks_npy",
+    "hooks_npz",
+    "hooks_torch",
+    "megatron",
+    "transformer_engine",
+    "msprobe",
+    "sglang_miles",
+    "atorch",
+    "hf_debugger",
+)
 NPY_DTYPE = "bfloat16"  # for the files that hold bit patterns as integers
 
 
 def _edge(part: str, *folders: str) -> list[Expected]:
     lines = expectations("edge", part)
-    return [line for line in lines if line.path.startswith(folders) and ".npz" not in line.path]
+    return [line for line in lines if line.path.startswith(folders)]
 
 
 @pytest.mark.parametrize("line", _edge("entries", "safetensors/", "numpy/"), ids=str)
@@ -52,13 +63,14 @@ def test_identities_of_every_layout(layout: str) -> None:
     if not lines:
         pytest.skip("the shared dumps are not here")
     scan = dumps.scan(lines[0].folder, npy_dtype=NPY_DTYPE)
-    found = {(ref.path, ref.key): ref for ref in (*scan, *scan.duplicates)}
+    found = {(ref.path, ref.key): ref for ref in (*scan, *scan.left_out)}
     for line in lines:
         ref = found[line.path, line.key]
         for name in ("step", "rank", "microbatch", "layer", "module", "kind"):
             if name == "rank" and line.facts[name] is None:
                 continue  # not in the name, but perhaps in the metadata
-            assert (str(line), name, getattr(ref, name)) == (str(line), name, line.facts[name])
+            expected = None if line.facts[name] == "other" else line.facts[name]
+            assert (str(line), name, getattr(ref, name)) == (str(line), name, expected)
 
 
 @pytest.mark.parametrize("line", _edge("others", "safetensors/", "numpy/"), ids=str)

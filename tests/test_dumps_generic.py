@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from numscope.dumps.generic import identify
 from numscope.dumps.places import Place
+from numscope.dumps.writers.generic import identify
 
 
 def _place(path: str, key: str | None = None, **metadata: str) -> Place:
     *folders, stem = path.split("/")
     parts: tuple[str, ...] = tuple(key.split("/")) if key is not None else ()
-    return Place((), tuple(folders), stem, parts, metadata)
+    return Place((), tuple(folders), stem, stem, parts, metadata)
 
 
 @pytest.mark.parametrize(

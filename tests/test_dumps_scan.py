@@ -81,7 +81,7 @@ def test_the_second_of_two_equal_identities_is_left_out(tmp_path: Path) -> None:
         _save(tmp_path, path, "layers.0.fc.input")
     scan = dumps.scan(tmp_path)
     assert [ref.path for ref in scan] == ["a/step_1.safetensors"]
-    assert [ref.path for ref in scan.duplicates] == ["b/step_1.safetensors"]
+    assert [ref.path for ref in scan.left_out] == ["b/step_1.safetensors"]
     ((where, message),) = _failures(scan)
     assert where == "b/step_1.safetensors:layers.0.fc.input"
     assert "a/step_1.safetensors:layers.0.fc.input" in message

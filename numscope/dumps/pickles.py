@@ -2,9 +2,9 @@
 
 Python's unpickler is not used. A pickle is a program for a stack machine; here its opcodes are
 played on lists, dictionaries and tuples of our own, every global stays a name, and a call is looked
-up in a table of pure builders. Nothing is imported, nothing is called that is not in that table, and
-what is not in it becomes an inert `Unknown`, so that one odd object does not lose the tensors beside
-it.
+up in a table of pure builders. Nothing is imported, nothing is called that is not in that table,
+and what is not in it becomes an inert `Unknown`, so that one odd object does not lose the tensors
+beside it.
 """
 
 from __future__ import annotations

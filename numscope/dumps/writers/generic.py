@@ -9,16 +9,12 @@ import re
 from typing import TYPE_CHECKING
 
 from numscope.dumps.places import NUMBERS, Identity, Place, stated_numbers
+from numscope.dumps.writers.modules import expert_of, layer_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numscope.dumps.refs import Kind
-
-LAYER = re.compile(
-    r"(?:^|(?<=[._/\-]))(?:(?:layers?|blocks?)[._\-]?|(?:h|encoder|decoder)[._])(\d{1,9})(?!\d)",
-    re.IGNORECASE,
-)
 
 _WORDS: dict[Kind, str] = {
     "activation": "activation activations act acts input inputs hidden_states x",
@@ -74,14 +70,12 @@ def identify(place: Place) -> Identity:
     kind, module, slot = _ending(_without_numbers(name), said)
     if not module:
         module = _module_of_folders(place)
-    layer = LAYER.search(module)
-    if layer is None:
-        outer = (LAYER.search(part) for part in (place.stem, *reversed(place.folders)))
-        layer = next((match for match in outer if match), None)
+    layers = map(layer_of, (module, place.stem, *reversed(place.folders)))
     return Identity(
         kind=kind,
-        layer=int(layer[1]) if layer else None,
+        layer=next((layer for layer in layers if layer is not None), None),
         module=module,
+        expert=expert_of(module),
         slot=slot,
         **stated_numbers(place),
     )
@@ -130,6 +124,6 @@ def _module_of_folders(place: Place) -> str:
     """Join the folders that follow a layer's, for files that are called after a kind."""
     names = [name for name in place.folders if name.lower() not in KIND_OF_WORD]
     for index, name in enumerate(names):
-        if LAYER.search(name):
+        if layer_of(name) is not None:
             return ".".join(names[index:])
     return ""
