@@ -15,15 +15,19 @@ from numscope.dumps import npy, npz, safetensors, torch
 from numscope.dumps.arrays import StoredArray
 from numscope.dumps.contents import Opened
 from numscope.dumps.dtypes import FLOAT_TYPES
+from numscope.dumps.foreign import refuse_disguise
 from numscope.dumps.refs import Key
 from numscope.dumps.scratch import Scratch, unpack_gzip
-from numscope.dumps.sources import FileSource, Source, open_source, read_bytes
+from numscope.dumps.sources import FileSource, MemorySource, Source, open_source, read_bytes
 from numscope.errors import DumpError, UsageError
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from numscope.dumps.contents import Contents, Remark
+
+_SMALL = 1 << 15
+"""Files of up to this many bytes are read at once: a dump may have a hundred thousand of them."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_SUFFIX = ".gz"
@@ -81,23 +85,6 @@ FILE_FORMATS: tuple[FileFormat, ...] = (
     ),
 )
 """Tried in this order: first by the bytes of a file, then by its name."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Disguise:
-    """Something that is often found under the name of a tensor file, by how it begins."""
-
-    prefixes: tuple[bytes, ...]
-    message: str
-
-
-_DISGUISES = (
-    _Disguise(
-        (b"version https://git-lfs", b"version https://hawser"),
-        "is a Git LFS pointer, not the file itself; fetch it with `git lfs pull`",
-    ),
-    _Disguise((b"<!doctype html", b"<html", b"<?xml"), "is a web page; download the file again"),
-)
 
 
 class DumpFile(Mapping[Key, StoredArray]):
@@ -228,6 +215,8 @@ def _read(
 ) -> tuple[FileFormat, Contents] | None:
     """Recognise a file, by its first bytes rather than by its name, and read what it holds."""
     source: Source = file
+    if file.size <= _SMALL:
+        source = MemorySource(read_bytes(file, 0, file.size))
     head = read_bytes(source, 0, HEAD_SIZE)
     if by_name is not None and head.startswith(_GZIP_MAGIC):
         source = unpack_gzip(file, scratch)
@@ -237,23 +226,5 @@ def _read(
     if file_format is None:
         return None
     if by_bytes is None:
-        _refuse_disguise(head)
+        refuse_disguise(head)
     return file_format, file_format.read_contents(Opened(source, scratch, npy_dtype))
-
-
-def _refuse_disguise(head: bytes) -> None:
-    """Say what a file is that has the name of a format but not its first bytes.
-
-    Raises
-    ------
-    DumpError
-        If it is one of the things that are often found instead.
-    """
-    if not head:
-        raise DumpError("is empty")
-    start = head.lstrip().lower()
-    for disguise in _DISGUISES:
-        if start.startswith(disguise.prefixes):
-            raise DumpError(disguise.message)
-    if all(byte >= 32 or byte in b"\t\n\r" for byte in head[:64]):
-        raise DumpError("is a text file, not a file of tensors")

@@ -81,7 +81,7 @@ class TensorRef:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What may occur only once in a dump, whatever file it is in."""
+        """What may occur only once in the dump of one tool, whatever file it is in."""
         return (
             self.step,
             self.rank,
@@ -92,6 +92,7 @@ class TensorRef:
             self.expert,
             self.slot,
             self.shard,
+            self.layout,
         )
 
     @property

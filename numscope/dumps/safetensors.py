@@ -213,4 +213,4 @@ def _check_layout(entries: list[_Entry], size: int) -> None:
     if end > size:
         raise DumpError(f"is cut short: {end} bytes of tensors were announced, {size} are there")
     if end < size:
-        raise DumpError(f"has {size - end} bytes behind its last tensor")
+        raise DumpError(f"has bytes behind its last tensor: {size - end}")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from numscope.dumps import sharded
 from numscope.dumps.files import DumpFile, format_by_name, open_if_known, stem_of
+from numscope.dumps.foreign import foreign_by_name
 from numscope.dumps.layouts import Layout, identify, layouts_with
 from numscope.dumps.places import Identity, Place
 from numscope.dumps.refs import Key, Problem, Scan, TensorRef
@@ -65,12 +66,19 @@ class _Findings:
     found: list[tuple[TensorRef, Identity]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     remarks: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+    foreign: set[str] = field(default_factory=set)
     files: int = 0
     bytes: int = 0
 
     def add_failure(self, where: str, message: str) -> None:
         """Note that something could not be read."""
         self.problems.append(Problem(where, " ".join(message.split())))
+
+    def add_foreign(self, where: str, message: str) -> None:
+        """Note, once for each place, what is there instead of a dump."""
+        if where not in self.foreign:
+            self.foreign.add(where)
+            self.add_failure(where, message)
 
     def add_remark(self, path: str, remark: Remark) -> None:
         """Note what a file's reader remarked; remarks that only count are put together."""
@@ -87,7 +95,7 @@ class _Findings:
             total = sum(count for _, count in places)
             where, more = places[0][0], len(places) - 1
             tail = f", in this and {more} more files" if more else ""
-            counted.append(Problem(where, f"{total} {message}{tail}", failure=False))
+            counted.append(Problem(where, f"{message}: {total}{tail}", failure=False))
         return tuple(sorted([*self.problems, *counted, *others], key=lambda problem: problem.where))
 
 
@@ -153,6 +161,10 @@ def scan(
             findings.problems.extend(sharded.check_index(root, name))
             continue
         if name.lower().endswith(_IGNORED) and format_by_name(name) is None and given.is_dir():
+            continue
+        foreign = foreign_by_name(name)
+        if foreign is not None:
+            findings.add_foreign(*foreign)
             continue
         try:
             dump = open_if_known(root, name, npy_dtype=npy_dtype)

@@ -69,7 +69,7 @@ def settle(found: Sequence[tuple[TensorRef, Identity]], numbering: Numbering) ->
             settled.problems.append(Problem(ref.name, _same_again(ref, first[ref.identity])))
     if sums:
         where = next(ref.path for ref in settled.left_out if id(ref) in sums)
-        message = f"{len(sums)} sums over fewer micro-batches than the last one left out"
+        message = f"sums over fewer micro-batches than the last one left out: {len(sums)}"
         settled.problems.append(Problem(where, message, failure=False))
     return settled
 

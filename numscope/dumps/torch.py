@@ -16,7 +16,7 @@ from numscope.dumps import trees, zips
 from numscope.dumps.arrays import StoredArray, packed_array, strided_array
 from numscope.dumps.contents import Contents, Opened, Remark
 from numscope.dumps.dtypes import FLOAT_TYPES
-from numscope.dumps.pickles import read_pickle
+from numscope.dumps.pickles import Broken, Unknown, read_pickle
 from numscope.dumps.sources import PartSource, Source, read_bytes
 from numscope.dumps.torch_values import BUILDERS, Storage, Tensor, load_storage
 from numscope.errors import DumpError
@@ -182,10 +182,18 @@ def _check_storage(storage: Storage, size: int) -> None:
 
 def _read_legacy(source: Source) -> _Archive:
     """Read the files of PyTorch before 1.6: five pickles, and then the storages one by one."""
-    (_, protocol, system, tree, keys), start = _legacy_pickles(source)
+    storages: dict[str, Storage] = {}
+
+    def remember(identifier: Any) -> Storage | Broken | Unknown:
+        storage = load_storage(identifier)
+        if isinstance(storage, Storage):
+            storages[storage.key] = storage
+        return storage
+
+    (_, protocol, system, tree, keys), start = _legacy_pickles(source, remember)
     if protocol != _LEGACY_PROTOCOL or not isinstance(system, dict) or not isinstance(keys, list):
         raise DumpError("is damaged: it does not begin as a file of torch.save does")
-    starts = _legacy_starts([str(key) for key in keys], trees.storages(tree), start)
+    starts = _legacy_starts([str(key) for key in keys], storages, start)
 
     def open_storage(storage: Storage) -> Source:
         place = starts.get(storage.key)
@@ -202,12 +210,12 @@ def _read_legacy(source: Source) -> _Archive:
     return _Archive(tree, open_storage, is_little != (sys.byteorder == "little"))
 
 
-def _legacy_pickles(source: Source) -> tuple[list[Any], int]:
+def _legacy_pickles(source: Source, load_persistent: Callable[[Any], Any]) -> tuple[list[Any], int]:
     """Read the pickles, without reading much of what follows, and say where that begins."""
     for window in _WINDOWS:
         stream = io.BytesIO(read_bytes(source, 0, window))
         try:
-            values = [read_pickle(stream, BUILDERS, load_storage) for _ in range(5)]
+            values = [read_pickle(stream, BUILDERS, load_persistent) for _ in range(5)]
         except DumpError:
             if window >= source.size:
                 break
@@ -217,7 +225,7 @@ def _legacy_pickles(source: Source) -> tuple[list[Any], int]:
 
 
 def _legacy_starts(keys: list[str], storages: dict[str, Storage], start: int) -> dict[str, int]:
-    """Find where storages begin: each has 8 bytes before it, and a size that its tensors know."""
+    """Find where storages begin: each has 8 bytes before it, and a size that the pickle says."""
     starts: dict[str, int] = {}
     for key in keys:
         start += 8

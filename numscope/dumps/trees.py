@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from numscope.dumps.contents import Remark
 from numscope.dumps.pickles import Broken, Unknown
-from numscope.dumps.torch_values import Storage, Tensor
+from numscope.dumps.torch_values import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,13 +70,6 @@ def leaves(tree: Any) -> Leaves:
     }
     found.remarks.extend(Remark(what, count=count) for what, count in counts.items() if count)
     return found
-
-
-def storages(tree: Any) -> dict[str, Storage]:
-    """Find the storages behind the tensors of a tree, by their keys."""
-    return {
-        value.storage.key: value.storage for _, value in _walk(tree) if isinstance(value, Tensor)
-    }
 
 
 def _is_container(value: Any) -> bool:
