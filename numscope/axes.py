@@ -14,11 +14,16 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from numpy.typing import NDArray
 
 YScale = Literal["linear", "log"]
+
+#: So many fit beside each other below a chart.
+_X_LETTERS = 45
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +50,8 @@ class Measure:
 
 MEASURES = {
     "underflow": Measure("Underflow", floor=0.0),
-    "distortion": Measure("Distortion", ceiling=1.0, least=1e-3),
-    "cosine": Measure("Cosine", ceiling=1.0, least=1e-3),
+    "distortion": Measure("Distortion", ceiling=1.0, least=5e-4),
+    "cosine": Measure("Cosine", ceiling=1.0, least=5e-4),
 }
 
 
@@ -63,7 +68,7 @@ def fit_x(axes: Axes, x: NDArray[np.float64], *, whole: bool) -> None:
     if low == high:
         axes.set_xticks([low], [f"{low:,.10g}"])
     else:
-        _set_ticks(axes.xaxis, low, high, whole=whole)
+        _set_ticks(axes.xaxis, low, high, whole=whole, letters=_X_LETTERS)
 
 
 def fit_y(axes: Axes, y: NDArray[np.float64], measure: Measure, yscale: YScale) -> None:
@@ -74,7 +79,7 @@ def fit_y(axes: Axes, y: NDArray[np.float64], measure: Measure, yscale: YScale) 
     values = y[~np.isnan(y)]
     positive = values[values > 0]
     if yscale == "log" and positive.size:
-        _fit_log(axes, values, positive)
+        _fit_log(axes, values, positive, measure)
         return
     low, high = _range(values, measure)
     margin = 0.04 * (high - low)
@@ -101,9 +106,13 @@ def _range(values: NDArray[np.float64], measure: Measure) -> tuple[float, float]
     return low, high
 
 
-def _fit_log(axes: Axes, values: NDArray[np.float64], positive: NDArray[np.float64]) -> None:
+def _fit_log(
+    axes: Axes, values: NDArray[np.float64], positive: NDArray[np.float64], measure: Measure
+) -> None:
     """A logarithmic axis, with a short linear foot for zeros and what is below if there are any."""
-    low, high = float(positive.min()) / 1.25, float(positive.max()) * 1.25
+    low, high = float(positive.min()), float(positive.max())
+    margin = (high / low) ** 0.04 if high > low else 1.25
+    low, high = low / margin, high if high == measure.ceiling else high * margin
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     if last - first <= 2:
         ticks = [m * 10.0**n for n in range(first, last + 1) for m in (1, 2, 5)]
@@ -116,26 +125,36 @@ def _fit_log(axes: Axes, values: NDArray[np.float64], positive: NDArray[np.float
         low = min(0.0, 1.25 * float(values.min()))
         ticks.append(0.0)
     axes.set_ylim(low, high)
-    shown = sorted(tick for tick in ticks if low <= tick <= high)
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.set_yticks(shown, [_number(tick) for tick in shown])
+    shown = sorted(tick for tick in ticks if low <= tick <= high)
+    if len(shown) > 2:
+        axes.set_yticks(shown, [_number(tick) for tick in shown])
+    else:
+        _set_ticks(axes.yaxis, low, high)
 
 
-def _set_ticks(axis: Axis, low: float, high: float, *, whole: bool = False) -> None:
-    """Round ticks from `low` to `high`, all with as many decimals as their distance needs."""
-    locator = MaxNLocator(nbins=7, steps=[1, 2, 5, 10], integer=whole)
-    slack = 1e-6 * (high - low)
-    ticks = [tick for tick in locator.tick_values(low, high) if low - slack <= tick <= high + slack]
-    decimals = _decimals(min(np.diff(ticks), default=1.0))
+def _set_ticks(
+    axis: Axis, low: float, high: float, *, whole: bool = False, letters: int = 1000
+) -> None:
+    """Round ticks from `low` to `high`, as many as fit if all labels together have `letters`."""
+    for bins in (7, 5, 3, 2):
+        locator = MaxNLocator(nbins=bins, steps=[1, 2, 5, 10], integer=whole)
+        slack = 1e-6 * (high - low)
+        ticks = [at for at in locator.tick_values(low, high) if low - slack <= at <= high + slack]
+        labels = _labels(ticks)
+        if sum(map(len, labels)) <= letters:
+            break
     axis.set_ticks(ticks)
-    axis.set_ticklabels(
-        [_number(tick) if decimals is None else f"{tick:,.{decimals}f}" for tick in ticks]
-    )
+    axis.set_ticklabels(labels)
 
 
-def _decimals(step: float) -> int | None:
-    """How many decimals tell multiples of `step` apart, `None` if that is more than six."""
-    return next((n for n in range(7) if abs(round(step, n) - step) < 1e-3 * step), None)
+def _labels(ticks: Sequence[float]) -> list[str]:
+    """The ticks in writing: all with as many decimals as tell them apart, up to six."""
+    step = min(np.diff(ticks), default=1.0)
+    decimals = next((n for n in range(7) if abs(round(step, n) - step) < 1e-3 * step), None)
+    if decimals is None:
+        return [_number(tick) for tick in ticks]
+    return [f"{tick:,.{decimals}f}" for tick in ticks]
 
 
 def _number(value: float) -> str:

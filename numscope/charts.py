@@ -167,7 +167,7 @@ def _figure(size: tuple[float, float]) -> Figure:
 
 
 def _add_axes(figure: Figure, left: float, bottom: float, cell: tuple[float, float]) -> Axes:
-    """Axes inside the cell at (`left`, `bottom`) of size `cell`, in inches, with room for labels."""
+    """Axes in the cell at (`left`, `bottom`) of size `cell`, in inches, with room for labels."""
     width, height = figure.get_size_inches()
     inner = cell[0] - _LEFT - _RIGHT, cell[1] - _TOP - _BOTTOM
     axes = figure.add_axes(

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 #: More layers than this get a colour bar.
 MOST_ENTRIES = 20
-_ENTRIES_PER_ROW = 10
 _FONT_SIZE = 8
 
 #: Inches: between the legend and the axes' left edge, and between the legend and the data.
@@ -73,7 +72,7 @@ def _make_room(axes: Axes, most: float, foot: float) -> None:
 
 def _entries(axes: Axes, layers: Sequence[int]) -> tuple[float, float]:
     """A legend with an entry per layer, row by row; its right and lower edge, in fractions."""
-    rows = math.ceil(len(layers) / _ENTRIES_PER_ROW)
+    rows = math.ceil(len(layers) / _entries_per_row(axes, layers))
     columns = math.ceil(len(layers) / rows)
     lines = axes.get_lines()
     legend = axes.legend(  # filled column by column
@@ -96,6 +95,13 @@ def _entries(axes: Axes, layers: Sequence[int]) -> tuple[float, float]:
         line.set_linewidth(2.0)
     box = legend.get_window_extent().transformed(axes.transAxes.inverted())
     return box.x1, box.y0 - _GAP / _inches(axes)[1]
+
+
+def _entries_per_row(axes: Axes, layers: Sequence[int]) -> int:
+    """How many entries fit beside each other, at most ten."""
+    digits = max(len(str(layer)) for layer in layers)
+    entry = _FONT_SIZE * (2.6 + 0.65 * digits) / 72  # a line, two gaps and the digits
+    return max(1, min(10, int((_inches(axes)[0] - 2 * _INDENT) / entry)))
 
 
 def _colour_bar(axes: Axes, layers: Sequence[int]) -> tuple[float, float]:
