@@ -90,6 +90,11 @@ class FloatFormat:
         return self.specials in ("ieee", "fn", "finite")
 
     @property
+    def has_nan(self) -> bool:
+        """Whether NaN has a code."""
+        return self.specials not in ("finite", "integer")
+
+    @property
     def is_scale_only(self) -> bool:
         """Whether the format can hold scales but no elements, for want of a sign and a zero."""
         return self.specials == "exponent"

@@ -33,6 +33,17 @@ _SCALE_ALIASES = {
 _TILE = re.compile(r"(\d+|\*)\s*[x,×]\s*(\d+|\*)")
 
 
+def _checked_tile(tile: Tile) -> Tile:
+    is_pair = isinstance(tile, tuple | list) and len(tile) == 2
+    if not is_pair or not all(n is None or (isinstance(n, int) and n >= 1) for n in tile):
+        text = "x".join("*" if n is None else str(n) for n in tile) if is_pair else repr(tile)
+        raise RecipeError(
+            f"tile {text} is not possible: rows and columns are 1 or more, or the whole axis (*)"
+        )
+    rows, cols = tile
+    return (rows, cols)
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """How a tensor is quantized: element format, tile shape and scale.
@@ -188,14 +199,3 @@ def _head(word: str) -> Recipe:
     near = difflib.get_close_matches(word.lower(), (*NAMED, *FORMATS, *ALIASES), n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     raise RecipeError(f"unknown recipe {word!r}; known are {', '.join(NAMED)}{hint}")
-
-
-def _checked_tile(tile: Tile) -> Tile:
-    is_pair = isinstance(tile, tuple | list) and len(tile) == 2
-    if not is_pair or not all(n is None or (isinstance(n, int) and n >= 1) for n in tile):
-        text = "x".join("*" if n is None else str(n) for n in tile) if is_pair else repr(tile)
-        raise RecipeError(
-            f"tile {text} is not possible: rows and columns are 1 or more, or the whole axis (*)"
-        )
-    rows, cols = tile
-    return (rows, cols)

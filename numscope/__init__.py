@@ -1,0 +1,48 @@
+"""What FP8 and MX block quantization lose in a training run's activations and gradients.
+
+>>> import numscope
+>>> str(numscope.recipe("ling").transpose)
+'ling:128x1'
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+# Bound here at once, since `numscope.measure`, `.quantize` and `.recipes` are modules too.
+from numscope.measure import ErrorSums, measure
+from numscope.quantize import Quantized, quantize
+from numscope.recipes import Recipe, recipes
+from numscope.recipes import parse as recipe
+
+if TYPE_CHECKING:
+    from numscope.analysis import analyze
+    from numscope.dumps import load, scan
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ErrorSums",
+    "Quantized",
+    "Recipe",
+    "analyze",
+    "load",
+    "measure",
+    "quantize",
+    "recipe",
+    "recipes",
+    "scan",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import what needs NumPy when it is asked for: `numscope --help` does not."""
+    if name == "analyze":
+        from numscope.analysis import analyze  # noqa: PLC0415
+
+        return analyze
+    if name in ("load", "scan"):
+        from numscope import dumps  # noqa: PLC0415
+
+        return getattr(dumps, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
