@@ -7,12 +7,14 @@ measures.
 from __future__ import annotations
 
 import fnmatch
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
 
 from numscope.dumps import Kind, Problem, Scan, TensorRef
+from numscope.dumps.dtypes import FLOAT_TYPES
 from numscope.errors import NothingToDo
 from numscope.recipes import Recipe, Tile, parse, weight_tile
 
@@ -67,8 +69,10 @@ class FileWork:
 
     @property
     def bytes(self) -> int:
-        """Size of the tensors in memory, a measure of the work."""
-        return sum(panels.nbytes(ref.shape, ref.dtype) for ref, _ in self.tensors)
+        """Size of the tensors in memory, as a measure of the work."""
+        return sum(
+            math.prod(ref.shape) * FLOAT_TYPES[ref.dtype].itemsize for ref, _ in self.tensors
+        )
 
 
 def schemes(recipes: Sequence[str | Recipe], tiles: Sequence[Tile] = ()) -> list[Scheme]:
