@@ -24,6 +24,7 @@ class Unit:
 
 _UNITS = (Unit(10**9, "B"), Unit(10**6, "M"), Unit(10**3, "K"))
 _ONE = Unit(1, "")
+_COSINES = {"distortion", "cosine", "min_row_cosine"}
 
 
 def token_unit(largest: float) -> Unit:
@@ -78,6 +79,17 @@ def cosine(value: float) -> str:
     return f"{value:.{decimals}f}"
 
 
+def metric(name: str, value: float) -> str:
+    """A metric's value as its kind is best read: a cosine, or else four significant digits.
+
+    Examples
+    --------
+    >>> metric("distortion", 0.9996770), metric("underflow", 0.0), metric("sqnr_db", 31.6227)
+    ('0.99968', '0', '31.62')
+    """
+    return cosine(value) if name in _COSINES else share(value)
+
+
 def size(count: int) -> str:
     """A number of bytes in decimal units.
 
@@ -92,6 +104,19 @@ def size(count: int) -> str:
             return f"{_digits(amount, 3)} {unit}"
         amount /= 1000
     return f"{_digits(amount, 3)} PB"
+
+
+def duration(seconds: float) -> str:
+    """A time span in minutes and seconds, with hours if there are any.
+
+    Examples
+    --------
+    >>> duration(4.2), duration(3_725)
+    ('0:04', '1:02:05')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def ranges(numbers: Iterable[int]) -> str:
@@ -111,6 +136,19 @@ def ranges(numbers: Iterable[int]) -> str:
     return ",".join(
         f"{run[0]}-{run[-1]}" if len(run) > 2 else ",".join(map(str, run)) for run in runs
     )
+
+
+def span(numbers: Iterable[int]) -> str:
+    """The same, but first, last and how many if that would be long.
+
+    Examples
+    --------
+    >>> span(range(17)), span(range(0, 780, 60))
+    ('0-16', '0 to 720 (13)')
+    """
+    known = sorted(set(numbers))
+    text = ranges(known)
+    return text if len(text) <= 32 else f"{known[0]} to {known[-1]} ({len(known)})"
 
 
 def _digits(value: float, digits: int) -> str:
