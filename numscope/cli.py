@@ -116,21 +116,23 @@ def analyze(
       numscope analyze dumps/ --recipe ling --recipe e5m2:1x128 --jobs 8
       numscope analyze dumps/ --kinds weight
     """
-    from numscope import console, tables
+    from rich.console import Console
+
+    from numscope import console, findings, tables
     from numscope.analysis import measure_files
     from numscope.engines import Threads, usable_cpus
-    from numscope.findings import findings_text
     from numscope.gallery import chart_files, tables_of
     from numscope.plans import Selection, plan, schemes
+    from numscope.progress import progress
     from numscope.results import claim
 
-    err = console.stderr()
+    err = Console(stderr=True)
     found = _scan(err, dump, quiet=quiet, **scan_options)
     try:
         wanted = schemes(recipes, tiles)
         work, remarks = plan(found, Selection(kinds, layers, steps, module), wanted)
     except NothingToDo:
-        _say(err, found.problems, quiet=quiet, verbose=verbose)
+        _say(err, found.problems, quiet=quiet)
         raise
     results = claim(out, os.path.abspath(dump), fresh=fresh)
 
@@ -139,15 +141,15 @@ def analyze(
     total = sum(file.bytes for file in work)
     with (
         Threads(jobs or usable_cpus()) as engine,
-        console.progress(err, files=len(work), bytes=total, quiet=quiet) as progress,
+        progress(err, total, len(work), quiet) as meter,
     ):
         for result in measure_files(work, engine.map):
             results.keep_part(result.work.path, result.rows)
             rows.extend(result.rows)
             problems.extend(result.problems)
-            progress.advance(bytes=result.work.bytes, failures=len(result.problems))
+            meter.advance(bytes=result.work.bytes, failures=len(result.problems))
     problems.extend(_not_finite(rows))
-    _say(err, problems, quiet=quiet, verbose=verbose)
+    _say(err, problems, quiet=quiet)
     if not rows:
         raise NothingToDo(f"none of the {len(work)} dump files in {dump} could be read")
 
@@ -156,7 +158,7 @@ def analyze(
     charts = tables_of(layer_rows)
     results.keep_tables(rows, layer_rows)
     results.forget_parts(but=[file.path for file in work])
-    results.keep_findings(findings_text(charts))
+    results.keep_findings(findings.text(charts))
     pictures = results.keep_charts({} if no_charts else chart_files(charts))
     results.forget_charts(but=pictures)
     results.keep_run(
@@ -172,9 +174,9 @@ def analyze(
         }
     )
     if not quiet:
-        answer = console.stdout()
+        answer = Console()
         answer.print(console.summary(charts))
-        answer.print(console.written([*results.tables, *pictures]))
+        console.print_written(answer, [*results.tables, *pictures])
     ctx.exit(INCOMPLETE if any(each.failure for each in problems) else 0)
 
 
@@ -222,6 +224,8 @@ def plot(
       numscope plot results --format pdf --yscale log
       numscope plot results --module mlp.fc1
     """
+    from rich.console import Console
+
     from numscope import console, tables
     from numscope.gallery import chart_files, tables_of
     from numscope.plans import matches_module
@@ -245,7 +249,7 @@ def plot(
     _require(charts, f"{results} has no tensor with a layer number: nothing to draw")
     written = folder.keep_charts(chart_files(charts, layers=layers, suffix=suffix, yscale=yscale))
     if not quiet:
-        console.stdout().print(console.written(written))
+        console.print_written(Console(), written)
 
 
 @cli.command()
@@ -263,13 +267,15 @@ def scan(
       numscope scan dumps/
       numscope scan dumps/step_000120.safetensors
     """
+    from rich.console import Console
+
     from numscope import console
 
-    err = console.stderr()
+    err = Console(stderr=True)
     found = _scan(err, dump, quiet=quiet, **scan_options)
-    _say(err, found.problems, quiet=quiet, verbose=verbose)
+    _say(err, found.problems, quiet=quiet)
     _require(found.refs, f"no tensor was found in {dump}")
-    console.stdout().print(console.scan_table(found))
+    Console().print(console.scan_table(found))
     ctx.exit(INCOMPLETE if any(each.failure for each in found.problems) else 0)
 
 
@@ -282,9 +288,11 @@ def recipes(*, quiet: bool, verbose: bool) -> None:  # noqa: ARG001 (all command
     A written form is a recipe or an element format, then what differs, separated by colons:
       ling:1x64   ling:128x1   e5m2:1x128:power_of_two   e2m1:1x32:float8_e8m0fnu   int8:1x*
     """
+    from rich.console import Console
+
     from numscope import console
 
-    console.stdout().print(console.recipe_table())
+    Console().print(console.recipe_table())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -319,18 +327,18 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _scan(err: Console, dump: str, *, quiet: bool, **scan_options: Any) -> Scan:
-    from numscope import console, dumps
+    from numscope import dumps
+    from numscope.progress import counting
 
-    with console.scanning(err, quiet=quiet) as on_progress:
-        return dumps.scan(dump, on_progress=on_progress, **scan_options)
+    with counting(err, "scanning", quiet=quiet) as count:
+        return dumps.scan(dump, on_progress=count, **scan_options)
 
 
-def _say(err: Console, problems: Sequence[Problem], *, quiet: bool, verbose: bool) -> None:
+def _say(err: Console, problems: Sequence[Problem], *, quiet: bool) -> None:
     """Print failures always, remarks unless quiet."""
     from numscope import console
 
-    said = [each for each in problems if each.failure or not quiet]
-    console.print_problems(err, said, limit=None if verbose else 20)
+    console.print_problems(err, [each for each in problems if each.failure or not quiet])
 
 
 def _not_finite(rows: Sequence[Row]) -> list[Problem]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from rich.text import Text
 from numscope import amounts
 from numscope.dumps.refs import KINDS
 from numscope.findings import is_lossless, worst
+from numscope.recipes import NAMED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -107,6 +109,19 @@ def scan_table(
         refs = [ref for ref in scan if ref.layout == layout]
         blocks += [Text(), _layout(layout, refs, analysed)]
     return Group(*blocks)
+
+
+def recipe_table() -> Table:
+    """The named recipes: what they are made of and where they come from."""
+    grid = _grid()
+    for column in ("name", "element", "tile", "scale", "weights", "what it is"):
+        grid.add_column(column, overflow="fold")
+    for name, entry in NAMED.items():
+        recipe = entry.recipe
+        weights = replace(recipe, tile=entry.weight_tile).tile_text
+        what = f"{entry.summary}. {entry.source}."
+        grid.add_row(name, recipe.element, recipe.tile_text, recipe.scale, weights, what)
+    return grid
 
 
 def _grid(*, has_header: bool = True) -> Table:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
 
+from numscope import amounts
 from numscope.dumps import Kind, Problem, Scan, TensorRef
 from numscope.dumps.dtypes import FLOAT_TYPES
 from numscope.errors import NothingToDo
@@ -161,7 +162,7 @@ def _absent(found: Scan, selection: Selection) -> list[Problem]:
     ):
         missing = sorted((wanted or frozenset()) - present)
         if missing:
-            remarks.append(Problem(found.root, f"has no {word} {_list(missing)}", failure=False))
+            remarks.append(Problem(found.root, f"has no {word} {amounts.ranges(missing)}", failure=False))
     return remarks
 
 
@@ -176,7 +177,7 @@ def _nothing(found: Scan, selection: Selection) -> str:
     kinds = sorted({ref.kind for ref in found if ref.kind})
     there = [f"kinds {', '.join(kinds) or 'none recognised'}"]
     there += [
-        f"{word}s {_list(sorted(values))}"
+        f"{word}s {amounts.span(values)}"
         for word, values in (
             ("layer", {ref.layer for ref in found if ref.layer is not None}),
             ("step", {ref.step for ref in found if ref.step is not None}),
@@ -184,12 +185,7 @@ def _nothing(found: Scan, selection: Selection) -> str:
         if values
     ]
     asked = [f"kinds {','.join(selection.kinds)}"]
-    asked += [f"layers {_list(sorted(selection.layers))}"] if selection.layers is not None else []
-    asked += [f"steps {_list(sorted(selection.steps))}"] if selection.steps is not None else []
+    asked += [f"layers {amounts.ranges(selection.layers)}"] if selection.layers is not None else []
+    asked += [f"steps {amounts.ranges(selection.steps)}"] if selection.steps is not None else []
     asked += [f"module {selection.module}"] if selection.module is not None else []
     return f"nothing to analyse for {'; '.join(asked)}; {found.root} has {'; '.join(there)}"
-
-
-def _list(numbers: Sequence[int]) -> str:
-    shown = ",".join(str(number) for number in numbers[:20])
-    return f"{shown},… ({len(numbers)} in all)" if len(numbers) > 20 else shown
