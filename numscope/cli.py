@@ -1,7 +1,8 @@
 """The command line: parse, wire, write. The only place that prints, exits and knows exit codes.
 
-0 done, 1 nothing could be done, 2 wrong usage, 3 done but some inputs could not be read. What a notebook
-would want is not here but in the modules that this calls; each command imports those that it needs.
+0 done, 1 nothing could be done, 2 wrong usage, 3 done but some inputs could not be read. What a
+notebook would want is not here but in the modules that this calls; each command imports those that
+it needs.
 """
 # ruff: noqa: PLC0415
 
@@ -39,7 +40,7 @@ NOTHING_DONE, WRONG_USAGE, INCOMPLETE, INTERRUPTED = 1, 2, 3, 130
 )
 @click.version_option(__version__, prog_name="numscope")
 def cli() -> None:
-    """What FP8 and MX block quantization lose in a training run's activations and gradients.
+    r"""What FP8 and MX block quantization lose in a training run's activations and gradients.
 
     \b
     numscope scan DUMP_DIR       what is in there and how it was understood
@@ -91,6 +92,7 @@ def cli() -> None:
 @click.pass_context
 def analyze(
     ctx: click.Context,
+    /,
     dump: str,
     out: Path,
     recipes: Sequence[Recipe],
@@ -107,7 +109,7 @@ def analyze(
     verbose: bool,
     **scan_options: Any,
 ) -> None:
-    """Measure a folder of dumps, or a single file: tables and charts.
+    r"""Measure a folder of dumps, or a single file: tables and charts.
 
     \b
     Examples:
@@ -132,9 +134,9 @@ def analyze(
         wanted = schemes(recipes, tiles)
         work, remarks = plan(found, Selection(kinds, layers, steps, module), wanted)
     except NothingToDo:
-        _say(err, found.problems, quiet=quiet)
+        _say(err, found.problems, quiet=quiet, verbose=verbose)
         raise
-    results = claim(out, os.path.abspath(dump), fresh=fresh)
+    results = claim(out, str(Path(dump).resolve()), fresh=fresh)
 
     rows: list[Row] = []
     problems = [*found.problems, *remarks]
@@ -149,7 +151,7 @@ def analyze(
             problems.extend(result.problems)
             meter.advance(bytes=result.work.bytes, failures=len(result.problems))
     problems.extend(_not_finite(rows))
-    _say(err, problems, quiet=quiet)
+    _say(err, problems, quiet=quiet, verbose=verbose)
     if not rows:
         raise NothingToDo(f"none of the {len(work)} dump files in {dump} could be read")
 
@@ -165,7 +167,7 @@ def analyze(
         {
             "numscope": __version__,
             "command": sys.argv[1:],
-            "dump": os.path.abspath(dump),
+            "dump": str(Path(dump).resolve()),
             "recipes": {each.label: _facts(each.recipe) for each in wanted},
             "files": len(work),
             "tensors": len({(row.path, row.key) for row in rows}),
@@ -214,9 +216,9 @@ def plot(
     yscale: Literal["linear", "log"],
     *,
     quiet: bool,
-    verbose: bool,  # noqa: ARG001 (all commands take it)
+    verbose: bool,
 ) -> None:
-    """Draw the charts of RESULTS again, from its tables alone.
+    r"""Draw the charts of RESULTS again, from its tables alone.
 
     \b
     Examples:
@@ -248,6 +250,8 @@ def plot(
     charts = tables_of(rows)
     _require(charts, f"{results} has no tensor with a layer number: nothing to draw")
     written = folder.keep_charts(chart_files(charts, layers=layers, suffix=suffix, yscale=yscale))
+    if verbose:
+        Console().print(console.summary(charts))
     if not quiet:
         console.print_written(Console(), written)
 
@@ -258,9 +262,9 @@ def plot(
 @verbosity
 @click.pass_context
 def scan(
-    ctx: click.Context, dump: str, *, quiet: bool, verbose: bool, **scan_options: Any
+    ctx: click.Context, /, dump: str, *, quiet: bool, verbose: bool, **scan_options: Any
 ) -> None:
-    """Show what a folder of dumps holds and how it was understood; nothing is computed.
+    r"""Show what a folder of dumps holds and how it was understood; nothing is computed.
 
     \b
     Examples:
@@ -273,7 +277,7 @@ def scan(
 
     err = Console(stderr=True)
     found = _scan(err, dump, quiet=quiet, **scan_options)
-    _say(err, found.problems, quiet=quiet)
+    _say(err, found.problems, quiet=quiet, verbose=verbose)
     _require(found.refs, f"no tensor was found in {dump}")
     Console().print(console.scan_table(found))
     ctx.exit(INCOMPLETE if any(each.failure for each in found.problems) else 0)
@@ -281,8 +285,8 @@ def scan(
 
 @cli.command()
 @verbosity
-def recipes(*, quiet: bool, verbose: bool) -> None:  # noqa: ARG001 (all commands take them)
-    """List the named recipes, and the parts that others can be written with.
+def recipes(*, quiet: bool, verbose: bool) -> None:  # noqa: ARG001 (all commands take it)
+    r"""List the named recipes, and the parts that others can be written with.
 
     \b
     A written form is a recipe or an element format, then what differs, separated by colons:
@@ -292,7 +296,7 @@ def recipes(*, quiet: bool, verbose: bool) -> None:  # noqa: ARG001 (all command
 
     from numscope import console
 
-    Console().print(console.recipe_table())
+    Console().print(console.recipe_table(has_sources=verbose))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -305,24 +309,19 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         code = cli.main(arguments, prog_name="numscope", standalone_mode=False)
         sys.stdout.flush()
-    except click.exceptions.Abort:
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        click.echo("numscope: interrupted", err=True)
         return INTERRUPTED
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except KeyboardInterrupt:
-        click.echo("numscope: interrupted", err=True)
-        return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our answer has enough; keep the interpreter from complaining at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except UsageError as error:
-        click.echo(f"numscope: {error}", err=True)
-        return WRONG_USAGE
     except (NumscopeError, OSError) as error:
         click.echo(f"numscope: {error}", err=True)
-        return NOTHING_DONE
+        return WRONG_USAGE if isinstance(error, UsageError) else NOTHING_DONE
     return code if isinstance(code, int) else 0
 
 
@@ -334,11 +333,15 @@ def _scan(err: Console, dump: str, *, quiet: bool, **scan_options: Any) -> Scan:
         return dumps.scan(dump, on_progress=count, **scan_options)
 
 
-def _say(err: Console, problems: Sequence[Problem], *, quiet: bool) -> None:
-    """Print failures always, remarks unless quiet."""
+def _say(err: Console, problems: Sequence[Problem], *, quiet: bool, verbose: bool) -> None:
+    """Print failures always, remarks unless quiet, many that are alike only if verbose."""
     from numscope import console
 
-    console.print_problems(err, [each for each in problems if each.failure or not quiet])
+    said = [each for each in problems if each.failure or not quiet]
+    if verbose:
+        console.print_problems(err, said, most=None)
+    else:
+        console.print_problems(err, said)
 
 
 def _not_finite(rows: Sequence[Row]) -> list[Problem]:

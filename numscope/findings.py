@@ -54,7 +54,7 @@ def is_lossless(metric: str, value: float) -> bool:
 
 
 def text(tables: Sequence[Series]) -> str:
-    """findings.md: per chart one sentence about its worst point, under their recipe if there are several."""
+    """findings.md: a sentence about each chart's worst point, by recipe if there are several."""
     recipes = list(dict.fromkeys(table.recipe for table in tables))
     lines = ["# Findings", ""]
     for recipe in recipes:

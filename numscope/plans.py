@@ -1,7 +1,7 @@
 """What to do with a dump: which tensors are measured, and under which recipes.
 
-From a scan and what was asked for to a list of work, one item per dump file. Nothing here opens a file or
-measures.
+From a scan and what was asked for to a list of work, one item per dump file. Nothing here opens a
+file or measures.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class FileWork:
 
 
 def schemes(recipes: Sequence[str | Recipe], tiles: Sequence[Tile] = ()) -> list[Scheme]:
-    """The recipes as they are asked for, each once, with the tiles in place of their own if any are given."""
+    """The recipes as asked for, each once, with `tiles` in place of their own if any are given."""
     bases = [parse(each) if isinstance(each, str) else each for each in recipes]
     if tiles:
         turned = [replace(base, tile=tile) for base in bases for tile in tiles]
@@ -91,7 +91,8 @@ def schemes(recipes: Sequence[str | Recipe], tiles: Sequence[Tile] = ()) -> list
 def planned(kind: str, wanted: Sequence[Scheme]) -> tuple[Planned, ...]:
     """The recipes for a tensor of that kind.
 
-    Gradients are quantized with the recipe's tile for the input gradient and with its transpose for the weight gradient.
+    Gradients are quantized with the recipe's tile for the input gradient and with its transpose for
+    the weight gradient.
     """
     if kind == "weight":
         return tuple(Planned(each.label, each.weight) for each in wanted)
@@ -162,7 +163,9 @@ def _absent(found: Scan, selection: Selection) -> list[Problem]:
     ):
         missing = sorted((wanted or frozenset()) - present)
         if missing:
-            remarks.append(Problem(found.root, f"has no {word} {amounts.ranges(missing)}", failure=False))
+            remarks.append(
+                Problem(found.root, f"has no {word} {amounts.ranges(missing)}", failure=False)
+            )
     return remarks
 
 

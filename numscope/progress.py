@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.progress import Task
 
     #: Called with how many were done, and how many there are.
-    Count = Callable[[int, int], object]
+    Count = Callable[[int, int], None]
 
 #: A log gets a line when both have passed: seconds, and the share of the job.
 _LOG_SECONDS = 30.0
@@ -132,7 +132,7 @@ def progress(
 
 @contextmanager
 def counting(console: Console, verb: str, *, quiet: bool = False) -> Iterator[Count]:
-    """Show on a terminal how many files of how many were looked at; elsewhere a line if it takes long.
+    """Show on a terminal how many files were looked at; elsewhere a line if it takes long.
 
     What it gives is called with both numbers.
     """
