@@ -132,7 +132,12 @@ def analyze(
     found = _scan(err, dump, quiet=quiet, **scan_options)
     try:
         wanted = schemes(recipes, tiles)
-        work, remarks = plan(found, Selection(kinds, layers, steps, module), wanted)
+        work, remarks = plan(
+            found,
+            Selection(kinds, layers, steps, module),
+            wanted,
+            npy_dtype=scan_options["npy_dtype"],
+        )
     except NothingToDo:
         _say(err, found.problems, quiet=quiet, verbose=verbose)
         raise

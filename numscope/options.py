@@ -142,6 +142,11 @@ def reading(command: F) -> F:
                 metavar="N",
                 help="Added to the dump's steps before they are turned into tokens.",
             ),
+            click.option(
+                "--npy-dtype",
+                metavar="DTYPE",
+                help="What NumPy arrays of raw bytes or 16-bit integers hold, such as bfloat16.",
+            ),
         )
     ):
         command = option(command)

@@ -118,10 +118,12 @@ def plan(
     """
     chosen = [ref for ref in found if selection.takes(ref)]
     empty = [ref for ref in chosen if 0 in ref.shape]
+    undated = [ref for ref in chosen if ref.step is None and ref.tokens is None]
     unnamed = [ref for ref in found if ref.kind is None]
     remarks = [
-        *_remark(unnamed, "no kind (activation, gradient, …) is recognised in its name"),
-        *_remark(empty, "is empty, there is nothing to measure"),
+        *_remark(unnamed, "left out: no kind (activation, gradient, …) is recognised in its name"),
+        *_remark(empty, "left out: it is empty, there is nothing to measure"),
+        *_remark(undated, "no step is named: it is charted at step 0"),
         *_absent(found, selection),
     ]
     work = [
@@ -151,7 +153,7 @@ def _remark(refs: Sequence[TensorRef], message: str) -> list[Problem]:
     if not refs:
         return []
     others = f" (and {len(refs) - 1} more tensors like it)" if len(refs) > 1 else ""
-    return [Problem(refs[0].name, f"left out: {message}{others}", failure=False)]
+    return [Problem(refs[0].name, f"{message}{others}", failure=False)]
 
 
 def _absent(found: Scan, selection: Selection) -> list[Problem]:
