@@ -347,6 +347,7 @@ def row_cosines(
         if row_counts[r, 1] == 0:
             counts[1] += 1
         else:
-            cosine = min(xy / (np.sqrt(xx) * np.sqrt(yy)), 1.0)
+            cosine = min(xy / np.sqrt(xx * yy), 1.0)
         totals[3] += cosine
-        totals[4] = min(totals[4], cosine)
+        if cosine < totals[4]:  # not so if it is NaN, after an overflow of y
+            totals[4] = cosine
