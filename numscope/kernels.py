@@ -55,13 +55,16 @@ def format_numbers(element: FloatFormat) -> tuple[np.int32, np.int32, np.float32
     largest
         The largest finite value.
     limit
-        Products beyond it count as clipped. It leaves `largest` the few units in the last place by which
-        amax * (largest / amax) can exceed it in float32.
+        Products beyond it count as clipped: `largest` * (1 + 2^-22), rounded down. It leaves `largest`
+        the few units in the last place by which amax * (largest / amax) can exceed it in float32.
     """
     min_exponent = np.int32((127 + element.min_exponent) << 23)
     step = np.int32(((23 - element.mantissa_bits) << 23) | 0x400000)
-    limit = element.max * (1 + 2.0**-22)
-    return min_exponent, step, np.float32(element.max), np.float32(limit)
+    exact = element.max * (1 + 2.0**-22)
+    limit = np.float32(exact)
+    if limit > exact:
+        limit = np.nextafter(limit, np.float32(0))
+    return min_exponent, step, np.float32(element.max), limit
 
 
 @compiled
