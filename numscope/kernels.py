@@ -62,7 +62,7 @@ def format_numbers(element: FloatFormat) -> tuple[np.int32, np.int32, np.float32
     step = np.int32(((23 - element.mantissa_bits) << 23) | 0x400000)
     exact = element.max * (1 + 2.0**-22)
     limit = np.float32(exact)
-    if limit > exact:
+    if float(limit) > exact:
         limit = np.nextafter(limit, np.float32(0))
     return min_exponent, step, np.float32(element.max), limit
 
