@@ -350,7 +350,9 @@ def row_cosines(
         if row_counts[r, 1] == 0:
             counts[1] += 1
         else:
-            cosine = min(xy / np.sqrt(xx * yy), 1.0)
+            cosine = xy / np.sqrt(xx * yy)
+            if cosine > 1:  # `min` would make 1 of NaN
+                cosine = 1.0
         totals[3] += cosine
         if cosine < totals[4]:  # not so if it is NaN, after an overflow of y
             totals[4] = cosine
