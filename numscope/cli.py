@@ -150,11 +150,11 @@ def analyze(
         Threads(jobs or usable_cpus()) as engine,
         progress(err, total, len(work), quiet) as meter,
     ):
-        for result in measure_files(work, engine.map):
+        for result in measure_files(work, engine.map, lambda n: meter.advance(files=0, bytes=n)):
             results.keep_part(result.work.path, result.rows)
             rows.extend(result.rows)
             problems.extend(result.problems)
-            meter.advance(bytes=result.work.bytes, failures=len(result.problems))
+            meter.advance(failures=len(result.problems))
     problems.extend(_not_finite(rows))
     _say(err, problems, quiet=quiet, verbose=verbose)
     if not rows:

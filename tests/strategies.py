@@ -1,7 +1,7 @@
 """What random inputs look like: tensors of every troublesome kind, and recipes.
 
-A tensor is drawn as a kind, a shape, a dtype and a seed, so that large ones are cheap to make; what is
-shrunk is the kind and the shape.
+A tensor is drawn as a kind, a shape, a dtype and a seed, so that large ones are cheap to make; what
+is shrunk is the kind and the shape.
 """
 
 from __future__ import annotations
