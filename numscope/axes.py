@@ -112,8 +112,8 @@ def _fit_log(
     """A logarithmic axis, with a short linear foot for zeros and what is below if there are any."""
     low, high = float(positive.min()), float(positive.max())
     margin = (high / low) ** 0.04 if high > low else 1.25
-    low, high = low / margin, high if high == measure.ceiling else high * margin
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    low, high = low / margin, high if high == measure.ceiling else high * margin
     if last - first <= 2:
         ticks = [m * 10.0**n for n in range(first, last + 1) for m in (1, 2, 5)]
     else:
