@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from rich.text import Text
 from numscope import amounts
 from numscope.dumps.refs import KINDS
 from numscope.findings import is_lossless, worst
+from numscope.recipes import NAMED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -66,20 +68,25 @@ def print_written(console: Console, paths: Iterable[Path], base: Path | None = N
 
 
 def print_problems(
-    console: Console, problems: Iterable[Problem], details: str = "run.json"
+    console: Console,
+    problems: Iterable[Problem],
+    details: str = "run.json",
+    *,
+    most: int | None = _MOST_ALIKE,
 ) -> None:
     """Print a line per problem, `warning: where: message` or `error: …` for a failure.
 
-    Of many that are alike but for names and numbers, the first 20 are shown and the others counted,
-    with `details` as the place where all are listed.
+    Of many that are alike but for names and numbers, the first `most` are shown, all if `None`, and
+    the others counted, with `details` as the place where all are listed.
     """
     groups: dict[tuple[bool, str], list[Problem]] = {}
     for problem in problems:
         groups.setdefault((problem.failure, _sort_of(problem)), []).append(problem)
     for (is_failure, _), alike in groups.items():
-        for problem in alike[:_MOST_ALIKE]:
+        shown = alike[:most]
+        for problem in shown:
             _print_problem(console, f"{problem.where}: {problem.message}", is_failure=is_failure)
-        more = len(alike) - _MOST_ALIKE
+        more = len(alike) - len(shown)
         if more > 0:
             text = f"{more:,} more like this, all listed in {details}"
             _print_problem(console, text, is_failure=is_failure)
@@ -107,6 +114,19 @@ def scan_table(
         refs = [ref for ref in scan if ref.layout == layout]
         blocks += [Text(), _layout(layout, refs, analysed)]
     return Group(*blocks)
+
+
+def recipe_table(*, has_sources: bool = False) -> Table:
+    """The named recipes: what they are made of, and where they come from if that is asked for."""
+    grid = _grid()
+    for column in ("name", "element", "tile", "scale", "weights", "what it is"):
+        grid.add_column(column, overflow="fold")
+    for name, entry in NAMED.items():
+        recipe = entry.recipe
+        weights = replace(recipe, tile=entry.weight_tile).tile_text
+        what = f"{entry.summary}. {entry.source}." if has_sources else entry.summary
+        grid.add_row(name, recipe.element, recipe.tile_text, recipe.scale, weights, what)
+    return grid
 
 
 def _grid(*, has_header: bool = True) -> Table:

@@ -9,7 +9,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from numscope import amounts
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numscope.series import Series
 
 #: What a metric is when nothing was lost; 0 for all others, which rise as more is lost.
@@ -47,3 +51,26 @@ def is_lossless(metric: str, value: float) -> bool:
     """Whether the metric has the value that says that nothing was lost."""
     best = _BEST.get(metric, 0.0)
     return math.isclose(value, best, rel_tol=0.0, abs_tol=_ROUNDING if best else 0.0)
+
+
+def text(tables: Sequence[Series]) -> str:
+    """findings.md: a sentence about each chart's worst point, by recipe if there are several."""
+    recipes = list(dict.fromkeys(table.recipe for table in tables))
+    lines = ["# Findings", ""]
+    for recipe in recipes:
+        if len(recipes) > 1:
+            lines += [f"## {recipe}", ""]
+        lines += [f"- {_sentence(table)}" for table in tables if table.recipe == recipe]
+        lines += [""] if recipe != recipes[-1] else []
+    return "\n".join(lines if tables else [*lines, "There is nothing to chart."]) + "\n"
+
+
+def _sentence(table: Series) -> str:
+    point = worst(table)
+    if point is None:
+        return f"{table.title}: no data."
+    if is_lossless(table.metric, point.value):
+        return f"{table.title}: nothing is lost in any layer."
+    value = amounts.metric(table.metric, point.value)
+    where = amounts.tokens(point.x) + " tokens" if table.x_name == "tokens" else f"step {point.x:,}"
+    return f"{table.title}: worst in layer {point.layer}, {value} at {where}."

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.progress import Task
 
+    #: Called with how many were done, and how many there are.
+    Count = Callable[[int, int], None]
+
 #: A log gets a line when both have passed: seconds, and the share of the job.
 _LOG_SECONDS = 30.0
 _LOG_SHARE = 0.05
@@ -125,6 +128,35 @@ def progress(
         log = _Log(console, meter)
         yield log
         log.print_line()
+
+
+@contextmanager
+def counting(console: Console, verb: str, *, quiet: bool = False) -> Iterator[Count]:
+    """Show on a terminal how many files were looked at; elsewhere a line if it takes long.
+
+    What it gives is called with both numbers.
+    """
+    if quiet:
+        yield lambda _done, _total: None
+    elif console.is_terminal and not console.is_dumb_terminal:
+        with console.status(f"{verb} ...") as status:
+            yield lambda done, total: status.update(f"{verb} {done:,} of {total:,} files")
+    else:
+        yield _CountLog(console, verb).count
+
+
+class _CountLog:
+    """A line now and then while files are looked at."""
+
+    def __init__(self, console: Console, verb: str) -> None:
+        self._console = console
+        self._verb = verb
+        self._said = time.monotonic()
+
+    def count(self, done: int, total: int) -> None:
+        if time.monotonic() - self._said >= _LOG_SECONDS:
+            self._said = time.monotonic()
+            self._console.print(f"{self._verb} {done:,} of {total:,} files", highlight=False)
 
 
 class _Meter:

@@ -119,7 +119,7 @@ class StoredArray:
             return
         if self.strides is None and (shape[1] == self.cols or shape[0] == 1):
             start = self.offset + (row_start * self.cols + col_start) * size
-            self.source.read_into(memoryview(data), start)
+            self.source.read_into(data.data, start)
             return
         block = strided.Block(
             source=self.source,
@@ -136,7 +136,7 @@ class StoredArray:
             first = (row * self.cols + col_start) * self.packed_bits
             stop = first + len(target) * self.packed_bits
             packed = np.empty((stop + 7) // 8 - first // 8, np.uint8)
-            self.source.read_into(memoryview(packed), self.offset + first // 8)
+            self.source.read_into(packed.data, self.offset + first // 8)
             unpack_bits(packed, self.packed_bits, first % 8, target)
 
     @property

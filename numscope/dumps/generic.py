@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from numscope.dumps.places import NUMBERS, Identity, Place, stated_numbers
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numscope.dumps.refs import Kind
 
 LAYER = re.compile(
@@ -33,6 +35,13 @@ _WORDS: dict[Kind, str] = {
 KIND_OF_WORD: dict[str, Kind] = {
     word: kind for kind, words in _WORDS.items() for word in words.split()
 }
+
+_FOLDER_WORDS = {
+    word: kind
+    for word, kind in KIND_OF_WORD.items()
+    if len(word) > 2 and not word.startswith("out")
+}
+"""Folders called `x` or `outputs` say nothing about what is in them."""
 
 _PARTICULAR: dict[tuple[str, Kind], Kind] = {
     ("weight", "gradient"): "weight_gradient",
@@ -58,14 +67,10 @@ _SHORT = 3
 def identify(place: Place) -> Identity:
     """Say what a tensor is by the words in its key, its file's name and its folders."""
     names = place.key_names or (place.stem,)
-    said = _kind_said(names[:-1]) or (
-        _kind_said((place.stem, *place.folders)) if place.key else None
-    )
-    if not place.key:
-        said = _kind_said(place.folders)
+    surroundings = (*place.folders, place.stem) if place.key else place.folders
+    said = _kind_said(_FOLDER_WORDS, surroundings, None)
+    said = _kind_said(KIND_OF_WORD, names, said)
     name = ".".join(part for part in names if part.lower() not in KIND_OF_WORD)
-    if not name and names[-1].lower() in KIND_OF_WORD:
-        said = KIND_OF_WORD[names[-1].lower()]
     kind, module, slot = _ending(_without_numbers(name), said)
     if not module:
         module = _module_of_folders(place)
@@ -82,10 +87,13 @@ def identify(place: Place) -> Identity:
     )
 
 
-def _kind_said(parts: tuple[str, ...]) -> Kind | None:
-    """Find the kind that a whole key or folder is named after, the innermost one first."""
-    words = (KIND_OF_WORD.get(part.lower()) for part in reversed(parts))
-    return next((kind for kind in words if kind), None)
+def _kind_said(words: Mapping[str, Kind], parts: tuple[str, ...], said: Kind | None) -> Kind | None:
+    """Find the kind that whole keys or folders are named after, given what lies around them."""
+    for part in parts:
+        word = part.lower()
+        if word in words:
+            said = words[word] if said is None else _PARTICULAR.get((word, said), words[word])
+    return said
 
 
 def _without_numbers(name: str) -> str:

@@ -44,8 +44,8 @@ class TensorRef:
     kind
         One of `KINDS`, or `None` if the layout does not say.
     layer, step, tokens, rank, microbatch
-        As in the dump, 0 or more, or `None` where the dump does not say. `tokens` is how many tokens
-        had been trained on.
+        As in the dump, 0 or more, or `None` where the dump does not say. `tokens` is how many
+        tokens had been trained on.
     module
         The module's name as written in the layout, `""` if there is none.
     expert
@@ -129,6 +129,8 @@ class Scan:
         How many files were recognised as dump files.
     bytes
         Their total size.
+    duplicates
+        Tensors left out of `refs` because one with the same identity was found before them.
     """
 
     root: str
@@ -136,6 +138,7 @@ class Scan:
     problems: tuple[Problem, ...] = ()
     files: int = 0
     bytes: int = 0
+    duplicates: tuple[TensorRef, ...] = ()
 
     def __iter__(self) -> Iterator[TensorRef]:
         return iter(self.refs)

@@ -29,35 +29,11 @@ CONTEXT_LENGTH = 4
 Progress = Callable[[int, int], None]
 """Called with the number of files looked at, and of all files."""
 
-_IGNORED = [
-    ".json",
-    ".jsonl",
-    ".txt",
-    ".md",
-    ".rst",
-    ".log",
-    ".csv",
-    ".tsv",
-    ".yaml",
-    ".yml",
-    ".toml",
-    ".ini",
-    ".cfg",
-    ".py",
-    ".sh",
-    ".png",
-    ".jpg",
-    ".svg",
-    ".pdf",
-    ".html",
-    ".lock",
-    ".tmp",
-    ".xml",
-    ".ipynb",
-    ".parquet",
-    ".zst",
-    ".tfevents",
-]
+_IGNORED = (
+    *(".json", ".jsonl", ".txt", ".md", ".rst", ".log", ".csv", ".tsv", ".yaml", ".yml", ".toml"),
+    *(".ini", ".cfg", ".py", ".sh", ".png", ".jpg", ".svg", ".pdf", ".html", ".xml", ".ipynb"),
+    *(".lock", ".tmp", ".parquet", ".zst"),
+)
 """Suffixes of files that lie beside dumps and are none, so that they need not be opened."""
 
 
@@ -84,6 +60,7 @@ class _Findings:
     """What a scan has come across so far."""
 
     refs: list[TensorRef] = field(default_factory=list)
+    duplicates: list[TensorRef] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     remarks: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     places: dict[tuple[object, ...], str] = field(default_factory=dict)
@@ -112,6 +89,7 @@ class _Findings:
                     f"is the same tensor as {first} (step {ref.step}, layer {ref.layer}, "
                     f"{ref.module} {ref.kind}); left out, move one of the two away",
                 )
+                self.duplicates.append(ref)
                 return
         self.refs.append(ref)
 
@@ -193,6 +171,7 @@ def scan(
     return Scan(
         root=os.fspath(path),
         refs=tuple(findings.refs),
+        duplicates=tuple(findings.duplicates),
         problems=findings.all_problems(),
         files=findings.files,
         bytes=findings.bytes,

@@ -48,7 +48,7 @@ class Block:
     def read_into(self, target: NDArray[Any], first: int) -> None:
         """Fill a C-contiguous `target` with neighbouring elements from offset `first` on."""
         place = self.start + first * target.itemsize
-        self.source.read_into(memoryview(target.reshape(-1)).cast("B"), place)
+        self.source.read_into(target.reshape(-1).data.cast("B"), place)
 
 
 def gather(block: Block, out: NDArray[Any]) -> None:
