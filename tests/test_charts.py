@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.image import AxesImage
 
+from numscope.axes import YScale
 from numscope.charts import Format, chart, overview, render
 from numscope.palette import colours
 from numscope.series import Series, XName
@@ -294,6 +295,15 @@ def test_a_logarithmic_axis_without_zeros_is_purely_logarithmic() -> None:
     axes = axes_of(chart(table([[0.002], [0.008]]), yscale="log"))
     assert axes.get_yscale() == "log"
     assert len(tick_texts(axes)[1]) >= 3
+
+
+def test_the_axis_of_a_cosine_stays_linear() -> None:
+    scales: tuple[YScale, ...] = ("linear", "log")
+    linear, log = (
+        axes_of(chart(table([[0.9], [0.99]], metric="distortion"), yscale=yscale)).get_ylim()
+        for yscale in scales
+    )
+    assert linear == log
 
 
 def test_a_point_without_neighbours_is_marked_in_a_long_run() -> None:
