@@ -72,8 +72,9 @@ class Numbers(NamedTuple):
     largest
         The largest finite value.
     limit
-        Products beyond it count as clipped. It leaves `largest` the few units in the last place by
-        which amax * (largest / amax) can exceed it in float32.
+        Products beyond it count as clipped: `largest` * (1 + 2^-22), rounded down. It leaves
+        `largest` the few units in the last place by which amax * (largest / amax) can exceed it in
+        float32.
     """
 
     min_exponent: np.int32
@@ -84,11 +85,15 @@ class Numbers(NamedTuple):
 
 def numbers(element: FloatFormat) -> Numbers:
     """The numbers of an element format."""
+    exact = element.max * (1 + 2.0**-22)
+    limit = np.float32(exact)
+    if float(limit) > exact:
+        limit = np.nextafter(limit, np.float32(0))
     return Numbers(
         min_exponent=np.int32((127 + element.min_exponent) << 23),
         step=np.int32(((23 - element.mantissa_bits) << 23) | 0x400000),
         largest=np.float32(element.max),
-        limit=np.float32(element.max * (1 + 2.0**-22)),
+        limit=limit,
     )
 
 
@@ -363,6 +368,9 @@ def row_cosines(
         if row_counts[r, 1] == 0:
             counts[1] += 1
         else:
-            cosine = min(xy / (np.sqrt(xx) * np.sqrt(yy)), 1.0)
+            cosine = xy / np.sqrt(xx * yy)
+            if cosine > 1:  # `min` would make 1 of NaN
+                cosine = 1.0
         totals[3] += cosine
-        totals[4] = min(totals[4], cosine)
+        if cosine < totals[4]:  # noqa: PLR1730 (not so if it is NaN, after an overflow of y)
+            totals[4] = cosine

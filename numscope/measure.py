@@ -132,7 +132,7 @@ class ErrorSums:
         """One cosine between x and y over the whole tensor; 0 if all of y is zero and x is not."""
         if self.sum_xx and not self.sum_yy:
             return 0.0
-        return _ratio(self.sum_xy, math.sqrt(self.sum_xx) * math.sqrt(self.sum_yy))
+        return _ratio(self.sum_xy, math.sqrt(self.sum_xx * self.sum_yy))
 
     @property
     def sqnr_db(self) -> float:

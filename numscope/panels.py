@@ -42,7 +42,7 @@ class Source(Protocol):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the values: float16, float32, float64 or a float type of ml_dtypes."""
+        """Type of the values in native byte order: NumPy's floats or those of ml_dtypes."""
 
     def read(self, row_start: int, row_stop: int, col_start: int, col_stop: int) -> NDArray[Any]:
         """The values of that part, (rows, cols), contiguous."""
@@ -100,11 +100,11 @@ class InMemory:
     def __init__(self, x: NDArray[Any]) -> None:
         self.x = x
         self.rows, self.cols = x.shape
-        self.dtype = x.dtype
+        self.dtype = x.dtype.newbyteorder("=")
 
     def read(self, row_start: int, row_stop: int, col_start: int, col_stop: int) -> NDArray[Any]:
-        """Copy of that part, so that nobody can change it meanwhile."""
-        return np.array(self.x[row_start:row_stop, col_start:col_stop], order="C")
+        """Copy of that part in native byte order, so that nobody can change it meanwhile."""
+        return np.array(self.x[row_start:row_stop, col_start:col_stop], self.dtype, order="C")
 
 
 def read_panels(source: Source, panels: Panels, start: int, stop: int) -> Iterator[Panel]:

@@ -36,7 +36,11 @@ class Quantized:
 
     @property
     def values(self) -> NDArray[np.float32]:
-        """What the elements stand for: element × scale, one float32 product, (rows, cols)."""
+        """What the elements stand for: element × scale, one float32 product, (rows, cols).
+
+        A product beyond float32 is infinite: a value near float32's largest that a power of two as
+        scale rounds up.
+        """
         import numpy as np  # noqa: PLC0415 (kept out of `numscope --help`)
 
         spread = self.scales
@@ -44,7 +48,8 @@ class Quantized:
             # A tile may be said to be far larger than the tensor: repeat no further than needed.
             spread = np.repeat(spread, min(n or extent, extent), axis=axis)
         rows, cols = self.elements.shape
-        return self.elements.astype(np.float32) * spread[:rows, :cols]
+        with np.errstate(over="ignore"):  # 256 * 2^120 is beyond float32
+            return self.elements.astype(np.float32) * spread[:rows, :cols]
 
 
 def quantize(x: ArrayLike, recipe: Recipe) -> Quantized:
