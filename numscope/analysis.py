@@ -151,7 +151,7 @@ def _file_result(
 def _counted(
     pieces: Iterable[_Piece], total: int, on_bytes: Callable[[int], object]
 ) -> Iterator[_Piece]:
-    """The pieces of a file, whose `total` bytes are reported as they pass, at the end those that did not."""
+    """The pieces of a file; its `total` bytes are reported as they pass, the rest at the end."""
     for piece in pieces:
         on_bytes(piece.bytes)
         total -= piece.bytes
