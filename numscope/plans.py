@@ -136,7 +136,7 @@ def plan(
         for path, refs in groupby((ref for ref in chosen if 0 not in ref.shape), lambda r: r.path)
     ]
     if not work:
-        raise NothingToDo(_nothing(found, selection))
+        raise NothingToDo(_nothing(found, selection, empty))
     return work, remarks
 
 
@@ -171,8 +171,11 @@ def _absent(found: Scan, selection: Selection) -> list[Problem]:
     return remarks
 
 
-def _nothing(found: Scan, selection: Selection) -> str:
+def _nothing(found: Scan, selection: Selection, empty: Sequence[TensorRef]) -> str:
     """Why nothing is selected, by what there is."""
+    if empty:
+        others = f" and so are {len(empty) - 1} others" if len(empty) > 1 else ""
+        return f"nothing to analyse in {found.root}: {empty[0].name} is empty{others}"
     if not found.refs:
         return (
             f"nothing to analyse in {found.root}: no tensor was found in {found.files} dump files"
