@@ -65,13 +65,12 @@ def gaussian(rng: Generator, shape: Shape) -> Values:
 
 def log_uniform(rng: Generator, shape: Shape) -> Values:
     """Magnitudes over more octaves than any element format has."""
-    magnitudes: Values = np.exp2(rng.uniform(-40, 20, shape))
-    return magnitudes * rng.choice([-1.0, 1.0], shape)
+    return np.exp2(rng.uniform(-40, 20, shape)) * np.copysign(1, rng.uniform(-1, 1, shape))
 
 
 def ties(rng: Generator, shape: Shape) -> Values:
     """Halfway between neighbours for every element format: few mantissa bits, times 2^k."""
-    return np.ldexp(rng.integers(-256, 257, shape).astype(float), rng.integers(-18, 2, shape))
+    return rng.integers(-256, 257, shape) * np.ldexp(1.0, rng.integers(-18, 2, shape))
 
 
 def outliers(rng: Generator, shape: Shape) -> Values:
