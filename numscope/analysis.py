@@ -1,7 +1,7 @@
 """Work on dump files → rows, given something to map with.
 
-A dump file is opened once for all that is measured in it. Nothing here prints, writes or knows where the
-results go.
+A dump file is opened once for all that is measured in it. Nothing here prints, writes or knows
+where the results go.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from numscope import dumps, panels, tables
+from numscope import dumps, streaming, tables
 from numscope.dumps import Kind, Problem, TensorRef
 from numscope.engines import Threads, usable_cpus
 from numscope.errors import DumpError
@@ -50,7 +50,8 @@ def analyze(
     dump
         The folder, or a single file.
     recipes
-        Recipes, by name or written form or as values. Gradients are also measured with each recipe's transpose.
+        Recipes, by name or written form or as values. Gradients are also measured with each
+        recipe's transpose.
     tiles
         Tile shapes to use instead of the recipes' own.
     kinds, layers, steps, module
@@ -82,14 +83,18 @@ def analyze(
     )
     with Threads(jobs or usable_cpus()) as engine:
         results = list(measure_files(work, engine.map))
-    problems = [*found.problems, *remarks, *(each for result in results for each in result.problems)]
+    problems = [
+        *found.problems,
+        *remarks,
+        *(each for result in results for each in result.problems),
+    ]
     for problem in problems:
         if problem.failure:
             warnings.warn(f"{problem.where}: {problem.message}", stacklevel=2)
     return tables.sort_rows(row for result in results for row in result.rows)
 
 
-def measure_files(work: Iterable[FileWork], over: panels.Map[Any, Any]) -> Iterator[FileResult]:
+def measure_files(work: Iterable[FileWork], over: streaming.Map[Any, Any]) -> Iterator[FileResult]:
     """Measure dump files, one result per file in their order.
 
     Parameters
@@ -97,8 +102,8 @@ def measure_files(work: Iterable[FileWork], over: panels.Map[Any, Any]) -> Itera
     work
         The files.
     over
-        What to map pieces of work with; a large tensor has many, a small one is a single one. The rows do
-        not depend on it.
+        What to map pieces of work with; a large tensor has many, a small one is a single one. The
+        rows do not depend on it.
     """
     opened: dict[str, dumps.DumpFile] = {}
     done = over(_measure_piece, _pieces(work, over, opened))
@@ -135,19 +140,20 @@ def _file_result(file: FileWork, pieces: Iterable[_Piece]) -> FileResult:
 class _Piece(NamedTuple):
     """A strip of a tensor to measure, or its outcome.
 
-    `position` is the tensor's in its file, `None` for what is about the file; `indices` are the recipes of the reading.
+    `position` is the tensor's in its file, `None` for what is about the file; `indices` are the
+    recipes of the reading.
     """
 
     file: FileWork
     position: int | None
     indices: list[int]
-    reading: panels.Reading | None
+    reading: streaming.Reading | None
     start: int
     outcome: list[ErrorSums] | DumpError | None = None
 
 
 def _pieces(
-    work: Iterable[FileWork], over: panels.Map[Any, Any], opened: dict[str, dumps.DumpFile]
+    work: Iterable[FileWork], over: streaming.Map[Any, Any], opened: dict[str, dumps.DumpFile]
 ) -> Iterator[_Piece]:
     """The strips of all tensors in order. Whoever takes the last one of a file closes the file."""
     for file in work:
@@ -160,7 +166,9 @@ def _pieces(
         for position, (ref, recipes) in enumerate(file.tensors):
             try:
                 source = _array(dump, ref)
-                for indices, reading in panels.readings(source, [r.recipe for r in recipes], over):
+                for indices, reading in streaming.readings(
+                    source, [r.recipe for r in recipes], over
+                ):
                     for start in reading.panels.strips:
                         yield _Piece(file, position, indices, reading, start)
             except DumpError as error:

@@ -1,7 +1,8 @@
 """The command line: parse, wire, write. The only place that prints, exits and knows exit codes.
 
-0 done, 1 nothing could be done, 2 wrong usage, 3 done but some inputs could not be read. What a notebook
-would want is not here but in the modules that this calls; each command imports those that it needs.
+0 done, 1 nothing could be done, 2 wrong usage, 3 done but some inputs could not be read. What a
+notebook would want is not here but in the modules that this calls; each command imports those that
+it needs.
 """
 # ruff: noqa: PLC0415
 
@@ -39,7 +40,7 @@ NOTHING_DONE, WRONG_USAGE, INCOMPLETE, INTERRUPTED = 1, 2, 3, 130
 )
 @click.version_option(__version__, prog_name="numscope")
 def cli() -> None:
-    """What FP8 and MX block quantization lose in a training run's activations and gradients.
+    r"""What FP8 and MX block quantization lose in a training run's activations and gradients.
 
     \b
     numscope scan DUMP_DIR       what is in there and how it was understood
@@ -91,6 +92,7 @@ def cli() -> None:
 @click.pass_context
 def analyze(
     ctx: click.Context,
+    /,
     dump: str,
     out: Path,
     recipes: Sequence[Recipe],
@@ -107,7 +109,7 @@ def analyze(
     verbose: bool,
     **scan_options: Any,
 ) -> None:
-    """Measure a folder of dumps, or a single file: tables and charts.
+    r"""Measure a folder of dumps, or a single file: tables and charts.
 
     \b
     Examples:
@@ -116,36 +118,43 @@ def analyze(
       numscope analyze dumps/ --recipe ling --recipe e5m2:1x128 --jobs 8
       numscope analyze dumps/ --kinds weight
     """
-    from numscope import console, tables
+    from rich.console import Console
+
+    from numscope import console, findings, tables
     from numscope.analysis import measure_files
     from numscope.engines import Threads, usable_cpus
-    from numscope.findings import findings_text
     from numscope.gallery import chart_files, tables_of
     from numscope.plans import Selection, plan, schemes
+    from numscope.progress import progress
     from numscope.results import claim
 
-    err = console.stderr()
+    err = Console(stderr=True)
     found = _scan(err, dump, quiet=quiet, **scan_options)
     try:
         wanted = schemes(recipes, tiles)
-        work, remarks = plan(found, Selection(kinds, layers, steps, module), wanted)
+        work, remarks = plan(
+            found,
+            Selection(kinds, layers, steps, module),
+            wanted,
+            npy_dtype=scan_options["npy_dtype"],
+        )
     except NothingToDo:
         _say(err, found.problems, quiet=quiet, verbose=verbose)
         raise
-    results = claim(out, os.path.abspath(dump), fresh=fresh)
+    results = claim(out, str(Path(dump).resolve()), fresh=fresh)
 
     rows: list[Row] = []
     problems = [*found.problems, *remarks]
     total = sum(file.bytes for file in work)
     with (
         Threads(jobs or usable_cpus()) as engine,
-        console.progress(err, files=len(work), bytes=total, quiet=quiet) as progress,
+        progress(err, total, len(work), quiet) as meter,
     ):
         for result in measure_files(work, engine.map):
             results.keep_part(result.work.path, result.rows)
             rows.extend(result.rows)
             problems.extend(result.problems)
-            progress.advance(bytes=result.work.bytes, failures=len(result.problems))
+            meter.advance(bytes=result.work.bytes, failures=len(result.problems))
     problems.extend(_not_finite(rows))
     _say(err, problems, quiet=quiet, verbose=verbose)
     if not rows:
@@ -156,14 +165,14 @@ def analyze(
     charts = tables_of(layer_rows)
     results.keep_tables(rows, layer_rows)
     results.forget_parts(but=[file.path for file in work])
-    results.keep_findings(findings_text(charts))
+    results.keep_findings(findings.text(charts))
     pictures = results.keep_charts({} if no_charts else chart_files(charts))
     results.forget_charts(but=pictures)
     results.keep_run(
         {
             "numscope": __version__,
             "command": sys.argv[1:],
-            "dump": os.path.abspath(dump),
+            "dump": str(Path(dump).resolve()),
             "recipes": {each.label: _facts(each.recipe) for each in wanted},
             "files": len(work),
             "tensors": len({(row.path, row.key) for row in rows}),
@@ -172,9 +181,9 @@ def analyze(
         }
     )
     if not quiet:
-        answer = console.stdout()
+        answer = Console()
         answer.print(console.summary(charts))
-        answer.print(console.written([*results.tables, *pictures]))
+        console.print_written(answer, [*results.tables, *pictures])
     ctx.exit(INCOMPLETE if any(each.failure for each in problems) else 0)
 
 
@@ -212,9 +221,9 @@ def plot(
     yscale: Literal["linear", "log"],
     *,
     quiet: bool,
-    verbose: bool,  # noqa: ARG001 (all commands take it)
+    verbose: bool,
 ) -> None:
-    """Draw the charts of RESULTS again, from its tables alone.
+    r"""Draw the charts of RESULTS again, from its tables alone.
 
     \b
     Examples:
@@ -222,6 +231,8 @@ def plot(
       numscope plot results --format pdf --yscale log
       numscope plot results --module mlp.fc1
     """
+    from rich.console import Console
+
     from numscope import console, tables
     from numscope.gallery import chart_files, tables_of
     from numscope.plans import matches_module
@@ -244,8 +255,10 @@ def plot(
     charts = tables_of(rows)
     _require(charts, f"{results} has no tensor with a layer number: nothing to draw")
     written = folder.keep_charts(chart_files(charts, layers=layers, suffix=suffix, yscale=yscale))
+    if verbose:
+        Console().print(console.summary(charts))
     if not quiet:
-        console.stdout().print(console.written(written))
+        console.print_written(Console(), written)
 
 
 @cli.command()
@@ -254,37 +267,41 @@ def plot(
 @verbosity
 @click.pass_context
 def scan(
-    ctx: click.Context, dump: str, *, quiet: bool, verbose: bool, **scan_options: Any
+    ctx: click.Context, /, dump: str, *, quiet: bool, verbose: bool, **scan_options: Any
 ) -> None:
-    """Show what a folder of dumps holds and how it was understood; nothing is computed.
+    r"""Show what a folder of dumps holds and how it was understood; nothing is computed.
 
     \b
     Examples:
       numscope scan dumps/
       numscope scan dumps/step_000120.safetensors
     """
+    from rich.console import Console
+
     from numscope import console
 
-    err = console.stderr()
+    err = Console(stderr=True)
     found = _scan(err, dump, quiet=quiet, **scan_options)
     _say(err, found.problems, quiet=quiet, verbose=verbose)
     _require(found.refs, f"no tensor was found in {dump}")
-    console.stdout().print(console.scan_table(found))
+    Console().print(console.scan_table(found))
     ctx.exit(INCOMPLETE if any(each.failure for each in found.problems) else 0)
 
 
 @cli.command()
 @verbosity
-def recipes(*, quiet: bool, verbose: bool) -> None:  # noqa: ARG001 (all commands take them)
-    """List the named recipes, and the parts that others can be written with.
+def recipes(*, quiet: bool, verbose: bool) -> None:  # noqa: ARG001 (all commands take it)
+    r"""List the named recipes, and the parts that others can be written with.
 
     \b
     A written form is a recipe or an element format, then what differs, separated by colons:
       ling:1x64   ling:128x1   e5m2:1x128:power_of_two   e2m1:1x32:float8_e8m0fnu   int8:1x*
     """
+    from rich.console import Console
+
     from numscope import console
 
-    console.stdout().print(console.recipe_table())
+    Console().print(console.recipe_table(has_sources=verbose))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -297,40 +314,39 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         code = cli.main(arguments, prog_name="numscope", standalone_mode=False)
         sys.stdout.flush()
-    except click.exceptions.Abort:
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        click.echo("numscope: interrupted", err=True)
         return INTERRUPTED
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except KeyboardInterrupt:
-        click.echo("numscope: interrupted", err=True)
-        return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our answer has enough; keep the interpreter from complaining at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except UsageError as error:
-        click.echo(f"numscope: {error}", err=True)
-        return WRONG_USAGE
     except (NumscopeError, OSError) as error:
         click.echo(f"numscope: {error}", err=True)
-        return NOTHING_DONE
+        return WRONG_USAGE if isinstance(error, UsageError) else NOTHING_DONE
     return code if isinstance(code, int) else 0
 
 
 def _scan(err: Console, dump: str, *, quiet: bool, **scan_options: Any) -> Scan:
-    from numscope import console, dumps
+    from numscope import dumps
+    from numscope.progress import counting
 
-    with console.scanning(err, quiet=quiet) as on_progress:
-        return dumps.scan(dump, on_progress=on_progress, **scan_options)
+    with counting(err, "scanning", quiet=quiet) as count:
+        return dumps.scan(dump, on_progress=count, **scan_options)
 
 
 def _say(err: Console, problems: Sequence[Problem], *, quiet: bool, verbose: bool) -> None:
-    """Print failures always, remarks unless quiet."""
+    """Print failures always, remarks unless quiet, many that are alike only if verbose."""
     from numscope import console
 
     said = [each for each in problems if each.failure or not quiet]
-    console.print_problems(err, said, limit=None if verbose else 20)
+    if verbose:
+        console.print_problems(err, said, most=None)
+    else:
+        console.print_problems(err, said)
 
 
 def _not_finite(rows: Sequence[Row]) -> list[Problem]:

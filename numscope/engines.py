@@ -1,7 +1,7 @@
 """What to map with: here, threads. An engine applies a function to items and keeps their order.
 
-Nothing here knows what the function does. The loops that numscope compiles release the interpreter's
-lock, so threads are enough on one machine.
+Nothing here knows what the function does. The loops that numscope compiles release the
+interpreter's lock, so threads are enough on one machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The command line's own words: lists of numbers, tiles, recipes, and the options that commands share.
+"""The command line's own words: lists of numbers, tiles, recipes, and options that commands share.
 
 They turn text into values and complain in one line. Nothing here does what a command does.
 """
@@ -53,9 +53,7 @@ class TileType(click.ParamType[Tile]):
 
     name = "tile"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Tile:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Tile:
         """(rows, columns), `None` for a whole axis."""
         try:
             return parse_tile(str(value))
@@ -129,7 +127,7 @@ def reading(command: F) -> F:
                 "--tokens-per-step",
                 type=click.IntRange(min=1),
                 metavar="N",
-                help="Tokens trained on per step (batch × sequence length), if the dump does not say.",
+                help="Tokens trained on per step: batch size × sequence length.",
             ),
             click.option(
                 "--tokens-map",
@@ -143,6 +141,11 @@ def reading(command: F) -> F:
                 default=0,
                 metavar="N",
                 help="Added to the dump's steps before they are turned into tokens.",
+            ),
+            click.option(
+                "--npy-dtype",
+                metavar="DTYPE",
+                help="What NumPy arrays of raw bytes or 16-bit integers hold, such as bfloat16.",
             ),
         )
     ):

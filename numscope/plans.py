@@ -1,18 +1,21 @@
 """What to do with a dump: which tensors are measured, and under which recipes.
 
-From a scan and what was asked for to a list of work, one item per dump file. Nothing here opens a file or
-measures.
+From a scan and what was asked for to a list of work, one item per dump file. Nothing here opens a
+file or measures.
 """
 
 from __future__ import annotations
 
 import fnmatch
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
 
+from numscope import amounts
 from numscope.dumps import Kind, Problem, Scan, TensorRef
+from numscope.dumps.dtypes import FLOAT_TYPES
 from numscope.errors import NothingToDo
 from numscope.recipes import Recipe, Tile, parse, weight_tile
 
@@ -67,12 +70,14 @@ class FileWork:
 
     @property
     def bytes(self) -> int:
-        """Size of the tensors in memory, a measure of the work."""
-        return sum(panels.nbytes(ref.shape, ref.dtype) for ref, _ in self.tensors)
+        """Size of the tensors in memory, as a measure of the work."""
+        return sum(
+            math.prod(ref.shape) * FLOAT_TYPES[ref.dtype].itemsize for ref, _ in self.tensors
+        )
 
 
 def schemes(recipes: Sequence[str | Recipe], tiles: Sequence[Tile] = ()) -> list[Scheme]:
-    """The recipes as they are asked for, each once, with the tiles in place of their own if any are given."""
+    """The recipes as asked for, each once, with `tiles` in place of their own if any are given."""
     bases = [parse(each) if isinstance(each, str) else each for each in recipes]
     if tiles:
         turned = [replace(base, tile=tile) for base in bases for tile in tiles]
@@ -86,7 +91,8 @@ def schemes(recipes: Sequence[str | Recipe], tiles: Sequence[Tile] = ()) -> list
 def planned(kind: str, wanted: Sequence[Scheme]) -> tuple[Planned, ...]:
     """The recipes for a tensor of that kind.
 
-    Gradients are quantized with the recipe's tile for the input gradient and with its transpose for the weight gradient.
+    Gradients are quantized with the recipe's tile for the input gradient and with its transpose for
+    the weight gradient.
     """
     if kind == "weight":
         return tuple(Planned(each.label, each.weight) for each in wanted)
@@ -112,10 +118,12 @@ def plan(
     """
     chosen = [ref for ref in found if selection.takes(ref)]
     empty = [ref for ref in chosen if 0 in ref.shape]
+    undated = [ref for ref in chosen if ref.step is None and ref.tokens is None]
     unnamed = [ref for ref in found if ref.kind is None]
     remarks = [
-        *_remark(unnamed, "no kind (activation, gradient, …) is recognised in its name"),
-        *_remark(empty, "is empty, there is nothing to measure"),
+        *_remark(unnamed, "left out: no kind (activation, gradient, …) is recognised in its name"),
+        *_remark(empty, "left out: it is empty, there is nothing to measure"),
+        *_remark(undated, "no step is named: it is charted at step 0"),
         *_absent(found, selection),
     ]
     work = [
@@ -145,7 +153,7 @@ def _remark(refs: Sequence[TensorRef], message: str) -> list[Problem]:
     if not refs:
         return []
     others = f" (and {len(refs) - 1} more tensors like it)" if len(refs) > 1 else ""
-    return [Problem(refs[0].name, f"left out: {message}{others}", failure=False)]
+    return [Problem(refs[0].name, f"{message}{others}", failure=False)]
 
 
 def _absent(found: Scan, selection: Selection) -> list[Problem]:
@@ -157,7 +165,9 @@ def _absent(found: Scan, selection: Selection) -> list[Problem]:
     ):
         missing = sorted((wanted or frozenset()) - present)
         if missing:
-            remarks.append(Problem(found.root, f"has no {word} {_list(missing)}", failure=False))
+            remarks.append(
+                Problem(found.root, f"has no {word} {amounts.ranges(missing)}", failure=False)
+            )
     return remarks
 
 
@@ -172,7 +182,7 @@ def _nothing(found: Scan, selection: Selection) -> str:
     kinds = sorted({ref.kind for ref in found if ref.kind})
     there = [f"kinds {', '.join(kinds) or 'none recognised'}"]
     there += [
-        f"{word}s {_list(sorted(values))}"
+        f"{word}s {amounts.span(values)}"
         for word, values in (
             ("layer", {ref.layer for ref in found if ref.layer is not None}),
             ("step", {ref.step for ref in found if ref.step is not None}),
@@ -180,12 +190,7 @@ def _nothing(found: Scan, selection: Selection) -> str:
         if values
     ]
     asked = [f"kinds {','.join(selection.kinds)}"]
-    asked += [f"layers {_list(sorted(selection.layers))}"] if selection.layers is not None else []
-    asked += [f"steps {_list(sorted(selection.steps))}"] if selection.steps is not None else []
+    asked += [f"layers {amounts.ranges(selection.layers)}"] if selection.layers is not None else []
+    asked += [f"steps {amounts.ranges(selection.steps)}"] if selection.steps is not None else []
     asked += [f"module {selection.module}"] if selection.module is not None else []
     return f"nothing to analyse for {'; '.join(asked)}; {found.root} has {'; '.join(there)}"
-
-
-def _list(numbers: Sequence[int]) -> str:
-    shown = ",".join(str(number) for number in numbers[:20])
-    return f"{shown},… ({len(numbers)} in all)" if len(numbers) > 20 else shown

@@ -19,14 +19,15 @@ class Quantized:
     Attributes
     ----------
     elements
-        The codes, (rows, cols), in the element format's ml_dtypes or NumPy dtype. A NaN becomes NaN where
-        the format has one, else 0.
+        The codes, (rows, cols), in the element format's ml_dtypes or NumPy dtype. A NaN becomes NaN
+        where the format has one, else 0.
     scales
         One float32 per tile, (ceil(rows / tile rows), ceil(cols / tile columns)).
     recipe
         How it was done.
 
-    Invariant: `values[i, j] == float32(elements[i, j]) * scales[i // tile rows, j // tile columns]`.
+    Invariant: `values[i, j] == float32(elements[i, j]) * scales[i // tile rows, j // tile
+    columns]`.
     """
 
     elements: NDArray[Any]
@@ -58,8 +59,9 @@ def quantize(x: ArrayLike, recipe: Recipe) -> Quantized:
     ----------
     x
         Any float array, shape (..., columns): taken as (rows, columns), a vector as one row.
-        float32, float64 (rounded to float32 first), float16, bfloat16 or any float type of ml_dtypes.
-        NaN and infinities do not count for a tile's amax; infinities become the largest element.
+        float32, float64 (rounded to float32 first), float16, bfloat16 or any float type of
+        ml_dtypes. NaN and infinities do not count for a tile's amax; infinities become the largest
+        element.
     recipe
         How to quantize it.
 
@@ -70,18 +72,18 @@ def quantize(x: ArrayLike, recipe: Recipe) -> Quantized:
     """
     import numpy as np  # noqa: PLC0415 (kept out of `numscope --help`)
 
-    from numscope import kernels, panels  # noqa: PLC0415 (compiled: only when something is quantized)
+    from numscope import kernels, panels, tiling  # noqa: PLC0415 (compiled: when needed)
 
     source = panels.InMemory(panels.matrix(x))
     x32 = panels.to_float32(source.read(0, source.rows, 0, source.cols))
-    task = panels.Task.on(source, recipe)
-    tiles = panels.Tiles.over(*x32.shape, task.tile)
+    task = tiling.Task.on(source, recipe)
+    tiles = tiling.Tiles.over(x32.shape, task.tile)
     tiles.take_in(x32, 0, 0, task.tile)
     scaled = task.scale(tiles, 0, 0)
     element = recipe.element_format
-    numbers = kernels.format_numbers(element)
+    numbers = kernels.numbers(element)
     q = np.empty_like(x32)
-    kernels.quantize(x32, 0, 0, *task.tile, scaled.multipliers, *numbers, q)
+    kernels.quantize(x32, scaled.grid(0, 0, task.tile), scaled.multipliers, numbers, q)
     if not element.has_nan:
         q[np.isnan(q)] = 0
     return Quantized(q.astype(element.dtype), scaled.scales, recipe)

@@ -1,4 +1,4 @@
-"""The results folder: whose it is, and the files in it. All of them appear by rename, whole or not at all.
+"""The results folder: whose it is, and the files in it. They appear by rename, whole or not at all.
 
 Nothing here computes or draws; it is told what to keep.
 """
@@ -83,7 +83,8 @@ class Results:
         path = self.folder / name
         if not path.is_file():
             raise ResultsError(
-                f"{self.folder} holds no {name}; make it with `numscope analyze DUMP_DIR -o {self.folder}`"
+                f"{self.folder} holds no {name};"
+                f" make it with `numscope analyze DUMP_DIR --out {self.folder}`"
             )
         return path
 
@@ -116,8 +117,10 @@ def claim(folder: Path, dump: str, *, fresh: bool = False) -> Results:
 
 
 def part_name(path: str) -> str:
-    """The name of the part that holds the rows of a dump file: of bounded length, whatever its path."""
-    return hashlib.blake2b(path.encode(errors="surrogateescape"), digest_size=12).hexdigest() + ".csv"
+    """The name of the part with the rows of a dump file: of bounded length, whatever its path."""
+    return (
+        hashlib.blake2b(path.encode(errors="surrogateescape"), digest_size=12).hexdigest() + ".csv"
+    )
 
 
 def _refuse_others(folder: Path, dump: str) -> None:

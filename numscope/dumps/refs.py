@@ -5,11 +5,16 @@ These are plain values that can be pickled and sent elsewhere; nothing here open
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Kind = Literal["activation", "gradient", "weight", "output", "input_gradient", "weight_gradient"]
+
+KeyPart: TypeAlias = "str | int | tuple[KeyPart, ...]"
+Key: TypeAlias = tuple[KeyPart, ...]
 
 KINDS: tuple[Kind, ...] = (
     "activation",
@@ -39,17 +44,22 @@ class TensorRef:
     kind
         One of `KINDS`, or `None` if the layout does not say.
     layer, step, tokens, rank, microbatch
-        As in the dump, 0 or more, or `None` where the dump does not say. `tokens` is how many tokens
-        had been trained on.
+        As in the dump, 0 or more, or `None` where the dump does not say. `tokens` is how many
+        tokens had been trained on.
     module
         The module's name as written in the layout, `""` if there is none.
+    expert
+        The number of the expert whose tensor it is, where a module holds several.
+    slot
+        Which of a module's tensors of this kind it is, where that is not the only or first one:
+        `1` for a second input, `bias` for a bias.
     layout
         The name of the layout that recovered this identity.
     """
 
     root: str
     path: str
-    key: tuple[str | int, ...]
+    key: Key
     shape: tuple[int, ...]
     dtype: str
     kind: Kind | None = None
@@ -59,11 +69,27 @@ class TensorRef:
     tokens: int | None = None
     rank: int | None = None
     microbatch: int | None = None
+    expert: int | None = None
+    slot: str = ""
     layout: str = "generic"
 
     @property
+    def identity(self) -> tuple[object, ...]:
+        """What may occur only once in a dump, whatever file it is in."""
+        return (
+            self.step,
+            self.rank,
+            self.microbatch,
+            self.layer,
+            self.kind,
+            self.module,
+            self.expert,
+            self.slot,
+        )
+
+    @property
     def name(self) -> str:
-        """Path and key as one word for messages: `step_000120.safetensors:layers.4.mlp.fc1.gradient`."""
+        """Path and key as one word for messages: `step_120.safetensors:layers.4.fc1.gradient`."""
         return f"{self.path}:{self.key_text}" if self.key else self.path
 
     @property
@@ -76,7 +102,7 @@ class TensorRef:
 class Problem:
     """A file or tensor that could not be read, and why, in one line.
 
-    `where` is a path relative to the dump folder, with `:key` behind it when it is about one tensor.
+    `where` is a path relative to the dump folder, with `:key` behind it if it is about one tensor.
     A `failure` means that data is missing from the tables (exit code 3); otherwise it is a remark.
     """
 
@@ -103,6 +129,8 @@ class Scan:
         How many files were recognised as dump files.
     bytes
         Their total size.
+    duplicates
+        Tensors left out of `refs` because one with the same identity was found before them.
     """
 
     root: str
@@ -110,6 +138,7 @@ class Scan:
     problems: tuple[Problem, ...] = ()
     files: int = 0
     bytes: int = 0
+    duplicates: tuple[TensorRef, ...] = ()
 
     def __iter__(self) -> Iterator[TensorRef]:
         return iter(self.refs)

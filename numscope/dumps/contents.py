@@ -1,0 +1,60 @@
+"""What one opened dump file holds, whatever its format: the value between a format and its users.
+
+Nothing here reads a file, and nothing here knows what a key means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numscope.dumps.arrays import StoredArray
+    from numscope.dumps.refs import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something about a file that its reader should hear of.
+
+    Attributes
+    ----------
+    message
+        One line. With a `count` it continues a number: `integer tensors passed over`.
+    count
+        How many things it is about, 0 if that is not the point; counts of many files are added.
+    key
+        The tensor it is about, or `None` for the file.
+    failure
+        Whether data is missing because of it.
+    """
+
+    message: str
+    count: int = 0
+    key: Key | None = None
+    failure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a file holds.
+
+    Attributes
+    ----------
+    arrays
+        Its floating-point tensors, in the order of the file.
+    metadata
+        What it says about itself.
+    remarks
+        What its reader should hear of.
+    passed_over
+        The keys of what is in the file and no floating-point tensor.
+    """
+
+    arrays: Mapping[Key, StoredArray]
+    metadata: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    remarks: tuple[Remark, ...] = ()
+    passed_over: frozenset[Key] = frozenset()

@@ -1,0 +1,108 @@
+"""Where a tensor is, taken apart for the layouts, and what they make of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numscope.dumps.refs import Key, Kind
+
+_STEP = r"(?:global_?step|step|iteration|iter|checkpoint|ckpt)"
+_RANK = r"(?<![tpec]p_)(?<!mp_)(?:global_?rank|rank|proc_?rank)"
+_MICROBATCH = r"(?:micro_?batch|micro_?step|mb)"
+
+
+def _numbered(words: str) -> re.Pattern[str]:
+    """Match `step_000120`, `step-120`, `step=120` and `step120`, alone or between separators."""
+    return re.compile(rf"(?:^|(?<=[._\-])){words}[-_=.]?(\d{{1,18}})(?=$|[._\-])", re.IGNORECASE)
+
+
+NUMBERS = {
+    "step": _numbered(_STEP),
+    "rank": _numbered(_RANK),
+    "microbatch": _numbered(_MICROBATCH),
+}
+"""How step, rank and micro-batch stand in the names of files and folders."""
+
+_METADATA_NAMES = {
+    "step": ("step", "global_step", "iteration", "iter"),
+    "tokens": ("tokens",),
+    "rank": ("rank",),
+    "microbatch": ("microbatch", "micro_batch"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a tensor is; the fields are those of `TensorRef`.
+
+    `stage` is the pipeline stage where layers are counted anew in each stage, else `None`.
+    """
+
+    kind: Kind | None = None
+    layer: int | None = None
+    module: str = ""
+    step: int | None = None
+    tokens: int | None = None
+    rank: int | None = None
+    microbatch: int | None = None
+    expert: int | None = None
+    slot: str = ""
+    stage: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a tensor is.
+
+    Attributes
+    ----------
+    context
+        The last folders of the dump folder's own path, outermost first: part of the identity if
+        only a part of a dump is looked at.
+    folders
+        The folders below the dump folder, outermost first.
+    stem
+        The file's name without the suffix of its format.
+    key
+        As in `TensorRef`.
+    metadata
+        What the file says about itself.
+    """
+
+    context: tuple[str, ...]
+    folders: tuple[str, ...]
+    stem: str
+    key: Key
+    metadata: Mapping[str, str]
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The parts of the key as text."""
+        return tuple(str(part) for part in self.key)
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """All folders, outermost first."""
+        return (*self.context, *self.folders)
+
+
+def stated_numbers(place: Place) -> dict[str, int | None]:
+    """Step, tokens, rank and micro-batch: from the metadata, else from the nearest name."""
+    names = (*reversed(place.key_names), place.stem, *reversed(place.path))
+    found: dict[str, int | None] = {}
+    for field, aliases in _METADATA_NAMES.items():
+        texts = (place.metadata.get(alias, "") for alias in aliases)
+        found[field] = next((int(text) for text in texts if _is_number(text)), None)
+        if found[field] is None and field in NUMBERS:
+            matches = (NUMBERS[field].search(name) for name in names)
+            found[field] = next((int(match[1]) for match in matches if match), None)
+    return found
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 18

@@ -1,0 +1,130 @@
+"""Bytes that can be read at any place, by several threads at once, without a file position.
+
+Every reader of the package takes its bytes from a `Source`. Nothing here maps a file into memory:
+a mapped file that shrinks kills the process, and mapped pages count as memory.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from numscope.errors import DumpError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_CUT_SHORT = "the file was cut short while being read"
+
+
+class Source(Protocol):
+    """Something of `size` bytes that `read_into` can fill a buffer from, starting at any offset."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are."""
+
+    def read_into(self, target: memoryview, offset: int) -> None:
+        """Fill the whole of `target`, a writable view of bytes, from `offset` on."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """An open file; whoever opened it closes `descriptor`."""
+
+    descriptor: int
+    size: int
+
+    def read_into(self, target: memoryview, offset: int) -> None:
+        """Fill `target` from `offset` on.
+
+        Raises
+        ------
+        DumpError
+            If the file ends before `target` is full, or cannot be read.
+        """
+        while len(target):
+            try:
+                count = os.preadv(self.descriptor, [target], offset)
+            except OSError as error:
+                raise DumpError(f"cannot be read: {error.strerror}") from error
+            if count == 0:
+                raise DumpError(_CUT_SHORT)
+            target = target[count:]
+            offset += count
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySource:
+    """Bytes in memory, such as an unpacked member of a compressed archive."""
+
+    data: bytes | bytearray
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are."""
+        return len(self.data)
+
+    def read_into(self, target: memoryview, offset: int) -> None:
+        """Fill `target` from `offset` on.
+
+        Raises
+        ------
+        DumpError
+            If the data ends before `target` is full.
+        """
+        part = memoryview(self.data)[offset : offset + len(target)]
+        if len(part) < len(target):
+            raise DumpError(_CUT_SHORT)
+        target[:] = part
+
+
+@dataclass(frozen=True, slots=True)
+class PartSource:
+    """A stretch of another source, such as one member of an archive."""
+
+    whole: Source
+    start: int
+    size: int
+
+    def read_into(self, target: memoryview, offset: int) -> None:
+        """Fill `target` from `offset` on.
+
+        Raises
+        ------
+        DumpError
+            If the part ends before `target` is full.
+        """
+        if offset + len(target) > self.size:
+            raise DumpError(_CUT_SHORT)
+        self.whole.read_into(target, self.start + offset)
+
+
+def read_bytes(source: Source, offset: int, count: int) -> bytes:
+    """Up to `count` bytes from `offset` on, fewer only where the source ends."""
+    target = bytearray(max(0, min(count, source.size - offset)))
+    source.read_into(memoryview(target), offset)
+    return bytes(target)
+
+
+def open_source(path: Path) -> FileSource:
+    """Open a regular file for reading at any offset.
+
+    Raises
+    ------
+    DumpError
+        If it does not exist, may not be read, or is a folder, a pipe or a device.
+    """
+    try:
+        # Without O_NONBLOCK a pipe that happens to lie in the folder would wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise DumpError(f"cannot be opened: {error.strerror}") from error
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        what = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or a device"
+        raise DumpError(f"is {what}, not a file")
+    return FileSource(descriptor, status.st_size)

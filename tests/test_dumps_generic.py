@@ -1,0 +1,100 @@
+"""Hand-written hooks: which names are understood, and what is left open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from numscope.dumps.generic import identify
+from numscope.dumps.places import Place
+
+
+def _place(path: str, key: str | None = None, **metadata: str) -> Place:
+    *folders, stem = path.split("/")
+    parts: tuple[str, ...] = tuple(key.split("/")) if key is not None else ()
+    return Place((), tuple(folders), stem, parts, metadata)
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "layer", "module"),
+    [
+        ("layers.4.mlp.fc1.activation", "activation", 4, "layers.4.mlp.fc1"),
+        ("model.layers.4.mlp.fc1.gradient", "gradient", 4, "model.layers.4.mlp.fc1"),
+        ("layers.4.grad_output", "gradient", 4, "layers.4"),
+        ("layers.4.grad_input", "input_gradient", 4, "layers.4"),
+        ("blocks.4.attn.qkv.input", "activation", 4, "blocks.4.attn.qkv"),
+        ("blocks.4.attn.qkv.input.0", "activation", 4, "blocks.4.attn.qkv"),
+        ("transformer.h.3.mlp.output", "output", 3, "transformer.h.3.mlp"),
+        ("layers.12.x", "activation", 12, "layers.12"),
+        ("layers.12.dy", "gradient", 12, "layers.12"),
+        ("layers.12.dx", "input_gradient", 12, "layers.12"),
+        ("layers.12.fc.weight", "weight", 12, "layers.12.fc"),
+        ("layers.12.fc.weight.grad", "weight_gradient", 12, "layers.12.fc"),
+        ("layers.12.fc.wgrad", "weight_gradient", 12, "layers.12.fc"),
+        ("layers.12.fc.output.grad", "gradient", 12, "layers.12.fc"),
+        ("layers.12.fc.input.grad", "input_gradient", 12, "layers.12.fc"),
+        ("layer_7_mlp_activation", "activation", 7, "layer_7_mlp"),
+        ("activations/layers.8.mlp.fc1", "activation", 8, "layers.8.mlp.fc1"),
+        ("gradients/layers.8.mlp.fc1", "gradient", 8, "layers.8.mlp.fc1"),
+        ("gradients/layers.8.mlp.fc1.weight", "weight_gradient", 8, "layers.8.mlp.fc1"),
+        ("layers.8.mlp.fc1/grad_output", "gradient", 8, "layers.8.mlp.fc1"),
+        ("0.weight", "weight", None, "0"),
+        ("lm_head.input", "activation", None, "lm_head"),
+        ("layers.4.mlp.fc1", None, 4, "layers.4.mlp.fc1"),
+        ("layers.4.mlp.proj_w", None, 4, "layers.4.mlp.proj_w"),
+        ("loss", None, None, "loss"),
+    ],
+)
+def test_keys(key: str, kind: str | None, layer: int | None, module: str) -> None:
+    identity = identify(_place("step_000120", key))
+    assert (identity.kind, identity.layer, identity.module) == (kind, layer, module)
+    assert identity.step == 120
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (
+            "step_000720/layers.8.mlp.fc1.activation",
+            {"step": 720, "layer": 8, "module": "layers.8.mlp.fc1", "kind": "activation"},
+        ),
+        (
+            "gradients/iter_0000120/rank3/layers.8.mlp.fc1",
+            {"step": 120, "rank": 3, "layer": 8, "module": "layers.8.mlp.fc1", "kind": "gradient"},
+        ),
+        (
+            "global_step120/rank_3/mb0/layers.8.mlp.fc1.grad_output",
+            {"step": 120, "rank": 3, "microbatch": 0, "module": "layers.8.mlp.fc1"},
+        ),
+        (
+            "step-120/microbatch_1/layer_4/mlp.fc1/activation",
+            {"step": 120, "microbatch": 1, "layer": 4, "module": "layer_4.mlp.fc1"},
+        ),
+        (
+            "layers.8.mlp.fc1.activation.step480.rank001",
+            {
+                "step": 480,
+                "rank": 1,
+                "layer": 8,
+                "module": "layers.8.mlp.fc1",
+                "kind": "activation",
+            },
+        ),
+    ],
+)
+def test_paths_of_bare_arrays(path: str, expected: dict[str, Any]) -> None:
+    identity = identify(_place(path))
+    assert {name: getattr(identity, name) for name in expected} == expected
+
+
+def test_metadata_wins_over_the_path() -> None:
+    place = _place("step_000120/rank3", "layers.0.input", step="7", tokens="3584", rank="1")
+    identity = identify(place)
+    assert (identity.step, identity.tokens, identity.rank) == (7, 3584, 1)
+
+
+def test_a_bias_is_not_the_weight_beside_it() -> None:
+    weight, bias = (identify(_place("x", f"layers.0.fc.{name}")) for name in ("weight", "bias"))
+    assert weight.kind == bias.kind == "weight"
+    assert (weight.slot, bias.slot) == ("", "bias")
