@@ -19,7 +19,7 @@ def rounded(v: NDArray[np.float32], element: FloatFormat) -> NDArray[np.float32]
     x = np.ascontiguousarray(v, np.float32).reshape(1, -1)
     q = np.empty(x.shape, np.float32)
     ones = np.ones((1, 1), np.float32)
-    kernels.quantize(x, 0, 0, 1, x.size, ones, *kernels.format_numbers(element), q)
+    kernels.quantize(x, kernels.Grid(0, 0, 1, x.size), ones, kernels.numbers(element), q)
     return q.reshape(-1)
 
 

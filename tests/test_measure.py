@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import numscope
-from numscope import ErrorSums, Recipe, panels
+from numscope import ErrorSums, Recipe, panels, streaming
 from numscope.engines import Threads
 from numscope.errors import DumpError
 from tests import reference
@@ -93,14 +93,14 @@ def test_nothing_adds_nothing(x: NDArray[Any]) -> None:
 def test_threads_change_no_bit(x: NDArray[Any], several: list[Recipe]) -> None:
     source = panels.InMemory(x)
     with small_panels(), Threads(2) as engine:
-        assert repr(panels.measure(source, several, engine.map)) == repr(
-            panels.measure(source, several)
+        assert repr(streaming.measure(source, several, engine.map)) == repr(
+            streaming.measure(source, several)
         )
 
 
 @given(tensors(is_finite=False), st.lists(recipes(), min_size=2, max_size=5))
 def test_company_changes_no_bit(x: NDArray[Any], several: list[Recipe]) -> None:
-    together = panels.measure_array(x, several)
+    together = streaming.measure_array(x, several)
     assert repr(together) == repr([numscope.measure(x, recipe) for recipe in several])
 
 
