@@ -125,8 +125,9 @@ def analyze(
     from numscope.engines import Threads, usable_cpus
     from numscope.gallery import chart_files, tables_of
     from numscope.plans import Selection, plan, schemes
-    from numscope.progress import progress
+    from numscope.progress import progress, waiting
     from numscope.results import claim
+    from numscope.streaming import warm_up
 
     err = Console(stderr=True)
     found = _scan(err, dump, quiet=quiet, **scan_options)
@@ -142,6 +143,9 @@ def analyze(
         _say(err, found.problems, quiet=quiet, verbose=verbose)
         raise
     results = claim(out, str(Path(dump).resolve()), fresh=fresh)
+
+    with waiting(err, "compiling the loops, once per installation,", quiet=quiet):
+        warm_up(wanted[0].recipe)
 
     rows: list[Row] = []
     problems = [*found.problems, *remarks]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
 import pytest
 
 from numscope import ErrorSums
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
 
 RATIOS = [name for name, value in vars(ErrorSums).items() if isinstance(value, property)]
 

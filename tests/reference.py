@@ -7,14 +7,17 @@ The compiled loops are held against this, so it shares nothing with them: limits
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
-from numpy.typing import NDArray
 
-from numscope.recipes import Recipe
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from numscope.recipes import Recipe
 
 
 class Quantized(NamedTuple):
@@ -67,7 +70,8 @@ def largest_element(element: str) -> float:
 
 def largest_of(dtype: np.dtype[Any]) -> float:
     """Largest finite value of a float dtype, at most float32's."""
-    return min(float(ml_dtypes.finfo(dtype).max), float(np.finfo(np.float32).max))
+    largest = float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
+    return min(largest, float(np.finfo(np.float32).max))
 
 
 def cast(v: NDArray[np.float32], element: str) -> NDArray[Any]:
@@ -92,7 +96,7 @@ def tiles(shape: tuple[int, ...], tile: tuple[int | None, int | None]) -> Iterat
 
 def largest_magnitude(x32: NDArray[np.float32]) -> np.float32:
     """Amax: the largest finite magnitude, 0 if there is none."""
-    return np.abs(x32[np.isfinite(x32)]).max(initial=np.float32(0))
+    return np.float32(np.abs(x32[np.isfinite(x32)]).max(initial=0))
 
 
 def multiplier_and_scale(
@@ -157,7 +161,7 @@ def _saturated(x: NDArray[Any], recipe: Recipe) -> int:
     places = tiles(x.shape, recipe.tile)
     for tile, m in zip(places, quantize(x, recipe).multipliers, strict=True):
         products = np.abs(x32[tile][np.isfinite(x32[tile])] * m).astype(np.float64)
-        count += np.count_nonzero(products > limit)
+        count += int(np.count_nonzero(products > limit))
     return count
 
 
@@ -178,7 +182,7 @@ def _rows(x: NDArray[Any], recipe: Recipe) -> dict[str, float]:
         "zero_rows": zero_rows,
         "flushed_rows": flushed_rows,
         "sum_row_cosine": math.fsum(cosines),
-        "min_row_cosine": min(cosines, default=math.nan),
+        "min_row_cosine": min((c for c in cosines if not math.isnan(c)), default=math.nan),
     }
 
 
