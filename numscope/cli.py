@@ -4,7 +4,7 @@
 notebook would want is not here but in the modules that this calls; each command imports those that
 it needs.
 """
-# ruff: noqa: PLC0415
+# ruff: noqa: D301, PLC0415 (click reads `\b` as a character: what follows is not wrapped)
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NOTHING_DONE, WRONG_USAGE, INCOMPLETE, INTERRUPTED = 1, 2, 3, 130
 )
 @click.version_option(__version__, prog_name="numscope")
 def cli() -> None:
-    r"""What FP8 and MX block quantization lose in a training run's activations and gradients.
+    """What FP8 and MX block quantization lose in a training run's activations and gradients.
 
     \b
     numscope scan DUMP_DIR       what is in there and how it was understood
@@ -109,7 +109,7 @@ def analyze(
     verbose: bool,
     **scan_options: Any,
 ) -> None:
-    r"""Measure a folder of dumps, or a single file: tables and charts.
+    """Measure a folder of dumps, or a single file: tables and charts.
 
     \b
     Examples:
@@ -227,7 +227,7 @@ def plot(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    r"""Draw the charts of RESULTS again, from its tables alone.
+    """Draw the charts of RESULTS again, from its tables alone.
 
     \b
     Examples:
@@ -273,7 +273,7 @@ def plot(
 def scan(
     ctx: click.Context, /, dump: str, *, quiet: bool, verbose: bool, **scan_options: Any
 ) -> None:
-    r"""Show what a folder of dumps holds and how it was understood; nothing is computed.
+    """Show what a folder of dumps holds and how it was understood; nothing is computed.
 
     \b
     Examples:
@@ -295,11 +295,16 @@ def scan(
 @cli.command()
 @verbosity
 def recipes(*, quiet: bool, verbose: bool) -> None:  # noqa: ARG001 (all commands take it)
-    r"""List the named recipes, and the parts that others can be written with.
+    """List the named recipes, and the parts that others can be written with.
 
     \b
     A written form is a recipe or an element format, then what differs, separated by colons:
       ling:1x64   ling:128x1   e5m2:1x128:power_of_two   e2m1:1x32:float8_e8m0fnu   int8:1x*
+
+    \b
+    Examples:
+      numscope recipes --verbose
+      numscope analyze dumps/ --recipe ling --recipe e5m2:1x128:power_of_two
     """
     from rich.console import Console
 
