@@ -329,8 +329,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except BrokenPipeError:
-        # Whoever read our answer has enough; keep the interpreter from complaining at its end.
+    except (BrokenPipeError, SystemExit):
+        # Whoever read our answer has enough, for which click and rich would exit as if we had
+        # failed; keep the interpreter from complaining at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (NumscopeError, OSError) as error:
