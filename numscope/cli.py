@@ -175,7 +175,7 @@ def analyze(
     results.keep_run(
         {
             "numscope": __version__,
-            "command": sys.argv[1:],
+            "command": ctx.obj,
             "dump": str(Path(dump).resolve()),
             "recipes": {each.label: _facts(each.recipe) for each in wanted},
             "files": len(work),
@@ -320,8 +320,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code. Every error is one line on stderr."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = cli.main(arguments, prog_name="numscope", standalone_mode=False)
+        code = cli.main(words, prog_name="numscope", standalone_mode=False, obj=words)
         sys.stdout.flush()
     except (KeyboardInterrupt, click.exceptions.Abort):
         click.echo("numscope: interrupted", err=True)
