@@ -126,14 +126,15 @@ def plan(
         *_remark(undated, "no step is named: it is charted at step 0"),
         *_absent(found, selection),
     ]
+    filled = (ref for ref in chosen if 0 not in ref.shape)
     work = [
         FileWork(
-            found.root,
+            root,
             path,
             tuple((ref, planned(ref.kind or "", wanted)) for ref in refs),
             npy_dtype,
         )
-        for path, refs in groupby((ref for ref in chosen if 0 not in ref.shape), lambda r: r.path)
+        for (root, path), refs in groupby(filled, lambda ref: (ref.root, ref.path))
     ]
     if not work:
         raise NothingToDo(_nothing(found, selection, empty))
