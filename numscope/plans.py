@@ -16,6 +16,7 @@ from typing import NamedTuple
 from numscope import amounts
 from numscope.dumps import Kind, Problem, Scan, TensorRef
 from numscope.dumps.dtypes import FLOAT_TYPES
+from numscope.dumps.sources import Stamp
 from numscope.errors import NothingToDo
 from numscope.recipes import Recipe, Tile, parse, weight_tile
 
@@ -61,12 +62,16 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class FileWork:
-    """The tensors of one dump file and what to do with each. Picklable."""
+    """The tensors of one dump file and what to do with each. Picklable.
+
+    `stamp` is the file's as it was scanned; `None` is any.
+    """
 
     root: str
     path: str
     tensors: tuple[tuple[TensorRef, tuple[Planned, ...]], ...]
     npy_dtype: str | None = None
+    stamp: Stamp | None = None
 
     @property
     def bytes(self) -> int:
@@ -127,12 +132,14 @@ def plan(
         *_absent(found, selection),
     ]
     filled = (ref for ref in chosen if 0 not in ref.shape)
+    recipes = {kind: planned(kind, wanted) for kind in {ref.kind or "" for ref in chosen}}
     work = [
         FileWork(
             root,
             path,
-            tuple((ref, planned(ref.kind or "", wanted)) for ref in refs),
+            tuple((ref, recipes[ref.kind or ""]) for ref in refs),
             npy_dtype,
+            found.stamps.get(path),
         )
         for (root, path), refs in groupby(filled, lambda ref: (ref.root, ref.path))
     ]

@@ -18,7 +18,14 @@ from numscope.dumps.dtypes import FLOAT_TYPES
 from numscope.dumps.foreign import refuse_disguise
 from numscope.dumps.refs import Key
 from numscope.dumps.scratch import Scratch, unpack_gzip
-from numscope.dumps.sources import FileSource, MemorySource, Source, open_source, read_bytes
+from numscope.dumps.sources import (
+    FileSource,
+    MemorySource,
+    Source,
+    Stamp,
+    open_source,
+    read_bytes,
+)
 from numscope.errors import DumpError, UsageError
 
 if TYPE_CHECKING:
@@ -98,6 +105,8 @@ class DumpFile(Mapping[Key, StoredArray]):
         The entry of `FILE_FORMATS` that read it.
     size
         Of the file, in bytes.
+    stamp
+        Its size and when it was changed last, as it was when it was opened.
     metadata
         What the file says about itself, as strings.
     remarks
@@ -113,6 +122,7 @@ class DumpFile(Mapping[Key, StoredArray]):
         self._passed_over = contents.passed_over
         self.format = file_format
         self.size: int = file.size
+        self.stamp = Stamp(file.size, file.stamp.mtime_ns)
         self.metadata: Mapping[str, str] = contents.metadata
         self.remarks: tuple[Remark, ...] = contents.remarks
 
@@ -141,10 +151,21 @@ class DumpFile(Mapping[Key, StoredArray]):
         """The keys of all tensors, also of those that are passed over."""
         return frozenset(self._arrays) | self._passed_over
 
+    @property
+    def stamp_now(self) -> Stamp:
+        """The stamp as it is now: another one if the file has changed since it was opened.
+
+        Raises
+        ------
+        DumpError
+            If the file system can no longer tell.
+        """
+        return self._file.stamp
+
     def close(self) -> None:
         """Close the file. The tensors can no longer be read."""
         self._scratch.close()
-        os.close(self._file.descriptor)
+        self._file.close()
 
 
 def format_by_name(path: str) -> FileFormat | None:
@@ -207,7 +228,7 @@ def open_if_known(
     finally:
         if dump is None:
             scratch.close()
-            os.close(file.descriptor)
+            file.close()
 
 
 def _read(

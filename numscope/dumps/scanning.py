@@ -20,6 +20,7 @@ from numscope.dumps.places import Identity, Place
 from numscope.dumps.refs import Key, Problem, Scan, TensorRef
 from numscope.dumps.settling import Numbering, settle
 from numscope.dumps.sidecars import Sidecars
+from numscope.dumps.sources import Stamp, stamp_of
 from numscope.dumps.walking import walk
 from numscope.errors import DumpError, NothingToDo
 
@@ -67,12 +68,19 @@ class _Findings:
     problems: list[Problem] = field(default_factory=list)
     remarks: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     foreign: set[str] = field(default_factory=set)
+    stamps: dict[str, Stamp] = field(default_factory=dict)
     files: int = 0
     bytes: int = 0
 
     def add_failure(self, where: str, message: str) -> None:
         """Note that something could not be read."""
         self.problems.append(Problem(where, " ".join(message.split())))
+
+    def add_unreadable(self, root: Path, path: str, error: DumpError) -> None:
+        """Note that a file could not be read, and how it was then: it may not be finished."""
+        self.add_failure(path, str(error))
+        if stamp := stamp_of(root / path):
+            self.stamps[path] = stamp
 
     def add_foreign(self, where: str, message: str) -> None:
         """Note, once for each place, what is there instead of a dump."""
@@ -169,7 +177,7 @@ def scan(
         try:
             dump = open_if_known(root, name, npy_dtype=npy_dtype)
         except DumpError as error:
-            findings.add_failure(name, str(error))
+            findings.add_unreadable(root, name, error)
             continue
         if dump is not None:
             with dump:
@@ -187,6 +195,7 @@ def scan(
         problems=findings.all_problems(settled.problems),
         files=findings.files,
         bytes=findings.bytes,
+        stamps=findings.stamps,
     )
 
 
@@ -206,6 +215,7 @@ def _add_file(findings: _Findings, dump: DumpFile, origin: _Origin) -> None:
     """Take in everything that one file holds."""
     findings.files += 1
     findings.bytes += dump.size
+    findings.stamps[origin.path] = dump.stamp
     for remark in dump.remarks:
         findings.add_remark(origin.path, remark)
     *folders, file_name = origin.path.split("/")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from numscope.errors import DumpError
 
@@ -30,12 +30,40 @@ class Source(Protocol):
         """Fill the whole of `target`, a writable view of bytes, from `offset` on."""
 
 
+class Stamp(NamedTuple):
+    """What tells a file's content from an earlier or later one: its size and when it was changed.
+
+    `mtime_ns` is in nanoseconds since 1970.
+    """
+
+    size: int
+    mtime_ns: int
+
+
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """An open file; whoever opened it closes `descriptor`."""
+    """An open file; whoever opened it closes it. Its stamp is that of now."""
 
     descriptor: int
     size: int
+
+    @property
+    def stamp(self) -> Stamp:
+        """Size and time of the last change as they are now.
+
+        Raises
+        ------
+        DumpError
+            If the file system can no longer tell.
+        """
+        try:
+            return _stamp(os.fstat(self.descriptor))
+        except OSError as error:
+            raise DumpError(f"cannot be read: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Close the file; nothing can be read any more."""
+        os.close(self.descriptor)
 
     def read_into(self, target: memoryview, offset: int) -> None:
         """Fill `target` from `offset` on.
@@ -128,3 +156,15 @@ def open_source(path: Path) -> FileSource:
         what = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or a device"
         raise DumpError(f"is {what}, not a file")
     return FileSource(descriptor, status.st_size)
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """The stamp of a file that need not be readable, `None` if it is not there."""
+    try:
+        return _stamp(path.stat())
+    except OSError:
+        return None
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return Stamp(status.st_size, status.st_mtime_ns)
