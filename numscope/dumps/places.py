@@ -10,22 +10,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from numscope.dumps.refs import Key, Kind
 
-_STEP = r"(?:global_?step|step|iteration|iter|checkpoint|ckpt)"
-_RANK = r"(?<![tpec]p_)(?<!mp_)(?:global_?rank|rank|proc_?rank)"
-_MICROBATCH = r"(?:micro_?batch|micro_?step|mb)"
+_STEP = (
+    r"(?<!micro_)(?<!accum_)(?<!ga_)"
+    r"(?:global_?step|train_?step|step|iteration|iter|it|checkpoint|ckpt)"
+)
+_TOKENS = r"tokens"
+_RANK = r"(?<![tpec]p_)(?<!mp_)(?:global_?rank|rank|proc_?rank|worker|gpu)"
+_MICROBATCH = r"(?:micro_?batch|micro_?step|micro|mb|accum_?step|ga_?step)"
 
 
 def _numbered(words: str) -> re.Pattern[str]:
     """Match `step_000120`, `step-120`, `step=120` and `step120`, alone or between separators."""
-    return re.compile(rf"(?:^|(?<=[._\-])){words}[-_=.]?(\d{{1,18}})(?=$|[._\-])", re.IGNORECASE)
+    return re.compile(rf"(?:^|(?<=[._\-])){words}[-_=]?(\d{{1,18}})(?=$|[._\-])", re.IGNORECASE)
 
 
 NUMBERS = {
     "step": _numbered(_STEP),
+    "tokens": _numbered(_TOKENS),
     "rank": _numbered(_RANK),
     "microbatch": _numbered(_MICROBATCH),
 }
-"""How step, rank and micro-batch stand in the names of files and folders."""
+"""How step, tokens, rank and micro-batch stand in the names of files and folders."""
 
 _METADATA_NAMES = {
     "step": ("step", "global_step", "iteration", "iter"),
