@@ -1,7 +1,8 @@
 """How loops are compiled: once per installation, cached in a folder that can be written.
 
 numba keeps its cache beside the source, or else in the user's cache folder, and gives up if it can
-write neither: a read-only installation under a read-only home. Then a private temporary folder is used.
+write neither: a read-only installation under a read-only home. Then a private temporary folder is
+used.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+
+config: Any = numba.core.config  # untyped: its settings are not declared
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,7 +41,11 @@ def private_folder(parent: Path) -> Path:
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
-        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
+        if (
+            stat.S_ISDIR(found.st_mode)
+            and found.st_uid == os.getuid()
+            and not found.st_mode & 0o077
+        ):
             return folder
     except OSError:
         pass
@@ -56,12 +63,12 @@ def _is_writable(folder: Path) -> bool:
 
 def _choose_cache() -> None:
     """Point numba to a temporary folder if none of its own places can be written."""
-    if numba.config.CACHE_DIR:
+    if config.CACHE_DIR:
         return
     beside = Path(__file__).parent / "__pycache__"
     personal = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "numba"
     if not _is_writable(beside) and not _is_writable(personal):
-        numba.config.CACHE_DIR = str(private_folder(Path(tempfile.gettempdir())))
+        config.CACHE_DIR = str(private_folder(Path(tempfile.gettempdir())))
 
 
 _choose_cache()

@@ -10,7 +10,7 @@ class NumscopeError(Exception):
 
 
 class UsageError(NumscopeError, ValueError):
-    """An option or argument that cannot be meant: a tile `0x128`, a layer list `a-b`, an unknown name."""
+    """An option or argument that cannot be meant: a layer list `a-b`, an unknown name."""
 
 
 class RecipeError(UsageError):
@@ -22,7 +22,7 @@ class UnsupportedRecipe(NumscopeError):
 
 
 class DumpError(NumscopeError):
-    """A dump file or a tensor in it that cannot be read: damaged, refused or of an unsupported kind."""
+    """A dump file or a tensor in it that cannot be read: damaged, refused or unsupported."""
 
 
 class ResultsError(NumscopeError):

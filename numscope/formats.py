@@ -6,6 +6,7 @@ what a format can hold, not how a number gets into it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -56,7 +57,7 @@ class FloatFormat:
     @property
     def max_exponent(self) -> int:
         """Exponent of the largest finite value: floor(log2(max)), emax in the OCP specification."""
-        highest = 2**self.exponent_bits - 1
+        highest = (1 << self.exponent_bits) - 1
         is_reserved = self.specials in ("ieee", "exponent") or (
             self.specials == "fn" and self.mantissa_bits == 0
         )
@@ -65,9 +66,9 @@ class FloatFormat:
     @property
     def max(self) -> float:
         """Largest finite value."""
-        codes = 2**self.mantissa_bits
+        codes = 1 << self.mantissa_bits
         largest_mantissa = codes - 1 - (self.specials == "fn")
-        return 2.0**self.max_exponent * (1 + largest_mantissa / codes)
+        return math.ldexp(1 + largest_mantissa / codes, self.max_exponent)
 
     @property
     def min_exponent(self) -> int:
@@ -77,12 +78,12 @@ class FloatFormat:
     @property
     def min_normal(self) -> float:
         """Smallest value with full precision."""
-        return 2.0**self.min_exponent
+        return math.ldexp(1.0, self.min_exponent)
 
     @property
     def min_subnormal(self) -> float:
         """Smallest value above zero."""
-        return 2.0 ** (self.min_exponent - self.mantissa_bits)
+        return math.ldexp(1.0, self.min_exponent - self.mantissa_bits)
 
     @property
     def has_negative_zero(self) -> bool:
@@ -108,8 +109,8 @@ class FloatFormat:
         return numpy.dtype(getattr(ml_dtypes, self.name, None) or self.name)
 
 
-#: OCP 8-bit Floating Point Specification 1.0 (E4M3, E5M2), OCP Microscaling Formats 1.0 (E2M3, E3M2,
-#: E2M1, E8M0), and arXiv 2206.02915 for the FNUZ formats.
+#: OCP 8-bit Floating Point Specification 1.0 (E4M3, E5M2), OCP Microscaling Formats 1.0 (E2M3,
+#: E3M2, E2M1, E8M0), and arXiv 2206.02915 for the FNUZ formats.
 FORMATS: dict[str, FloatFormat] = {
     entry.name: entry
     for entry in (

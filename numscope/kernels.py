@@ -4,14 +4,14 @@ Arrays in, arrays out; every argument is taken as checked. One rounding loop ser
 format, tile shape and scale rule, with the format's numbers as run-time arguments, and `quantize`
 and `accumulate` share it. Nothing here decides anything.
 
-The loops keep to IEEE arithmetic in a fixed order: sums run in `LANES` interleaved partial sums that are
-added pairwise, whatever the width of the machine's vector registers. Inner loops are over slices from
-index 0, which is what lets the compiler see that they can be vectorised.
+The loops keep to IEEE arithmetic in a fixed order: sums run in `LANES` interleaved partial sums
+that are added pairwise, whatever the width of the machine's vector registers. Inner loops are over
+slices from index 0, which is what lets the compiler see that they can be vectorised.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -42,11 +42,28 @@ _MAGNITUDE64 = np.int64(0x7FFFFFFFFFFFFFFF)
 _NONE = np.int32(0x7FFFFFFF)
 
 
-def format_numbers(element: FloatFormat) -> tuple[np.int32, np.int32, np.float32, np.float32]:
-    """The format as the loops take it.
+class Grid(NamedTuple):
+    """Where values lie on a grid of tiles.
 
-    Returns
-    -------
+    Attributes
+    ----------
+    row, col
+        Where the values begin, counted from the grid's first tile.
+    tile_rows, tile_cols
+        Extent of a tile, 1 or more.
+    """
+
+    row: int
+    col: int
+    tile_rows: int
+    tile_cols: int
+
+
+class Numbers(NamedTuple):
+    """An element format as the loops take it.
+
+    Attributes
+    ----------
     min_exponent
         Bits of the float32 2^e, e the exponent of the smallest normal value.
     step
@@ -55,13 +72,29 @@ def format_numbers(element: FloatFormat) -> tuple[np.int32, np.int32, np.float32
     largest
         The largest finite value.
     limit
-        Products beyond it count as clipped. It leaves `largest` the few units in the last place by which
-        amax * (largest / amax) can exceed it in float32.
+        Products beyond it count as clipped: `largest` * (1 + 2^-22), rounded down. It leaves
+        `largest` the few units in the last place by which amax * (largest / amax) can exceed it in
+        float32.
     """
-    min_exponent = np.int32((127 + element.min_exponent) << 23)
-    step = np.int32(((23 - element.mantissa_bits) << 23) | 0x400000)
-    limit = element.max * (1 + 2.0**-22)
-    return min_exponent, step, np.float32(element.max), np.float32(limit)
+
+    min_exponent: np.int32
+    step: np.int32
+    largest: np.float32
+    limit: np.float32
+
+
+def numbers(element: FloatFormat) -> Numbers:
+    """The numbers of an element format."""
+    exact = element.max * (1 + 2.0**-22)
+    limit = np.float32(exact)
+    if float(limit) > exact:
+        limit = np.nextafter(limit, np.float32(0))
+    return Numbers(
+        min_exponent=np.int32((127 + element.min_exponent) << 23),
+        step=np.int32(((23 - element.mantissa_bits) << 23) | 0x400000),
+        largest=np.float32(element.max),
+        limit=limit,
+    )
 
 
 @compiled
@@ -74,9 +107,9 @@ def widen_bfloat16(bits: NDArray[np.uint16], x: Float32) -> None:
 
 
 @compiled
-def count_nonfinite(x: Float32) -> int:
+def count_nonfinite(x: Float32) -> np.int64:
     """How many values of `x` (rows, cols) are NaN or infinite."""
-    count = 0
+    count = np.int64(0)
     for r in range(x.shape[0]):
         row = x[r]
         found = np.int32(0)
@@ -89,10 +122,7 @@ def count_nonfinite(x: Float32) -> int:
 @compiled
 def tile_statistics(
     x: Float32,
-    row_start: int,
-    col_start: int,
-    tile_rows: int,
-    tile_cols: int,
+    grid: Grid,
     amax: NDArray[np.int32],
     amin: NDArray[np.int32],
 ) -> None:
@@ -101,26 +131,26 @@ def tile_statistics(
     Parameters
     ----------
     x
-        Part of a tensor, (rows, cols), float32. NaN, infinities and, for `amin`, zeros do not count.
-    row_start, col_start
-        Where `x` begins, counted from the first tile of `amax` and `amin`.
-    tile_rows, tile_cols
-        Extent of a tile.
+        Part of a tensor, (rows, cols), float32. NaN, infinities and, for `amin`, zeros do not
+        count.
+    grid
+        Where they lie on the grid of `amax` and `amin`.
     amax, amin
         Bits of the largest and smallest magnitudes as int32, which order as the magnitudes do,
         (tile rows, tile columns). Without a value: 0 and the largest int32.
     """
     rows, cols = x.shape
-    first = col_start // tile_cols
-    last = (col_start + cols - 1) // tile_cols
+    tile_cols = grid.tile_cols
+    first = grid.col // tile_cols
+    last = (grid.col + cols - 1) // tile_cols
     for r in range(rows):
-        t = (row_start + r) // tile_rows
+        t = (grid.row + r) // grid.tile_rows
         if tile_cols == 1:
             _column_statistics(x[r], amax[t, first : last + 1], amin[t, first : last + 1])
             continue
         for u in range(first, last + 1):
-            start = max(u * tile_cols - col_start, 0)
-            run = x[r, start : min((u + 1) * tile_cols - col_start, cols)]
+            start = max(u * tile_cols - grid.col, 0)
+            run = x[r, start : min((u + 1) * tile_cols - grid.col, cols)]
             high, low = np.int32(0), _NONE
             for c in range(run.size):
                 bits = np.int32(np.float32(run[c]).view(np.int32) & _MAGNITUDE)
@@ -145,22 +175,21 @@ def _quantize_row(
     row: Float32,
     multipliers: Float32,
     q: Float32,
-    min_exponent: np.int32,
-    step: np.int32,
-    largest: np.float32,
-    limit: np.float32,
-) -> int:
+    element: Numbers,
+) -> np.int32:
     """Write to `q` the elements' values of row * multipliers; how many were clipped to `largest`.
 
     Round to nearest even; the sign of a zero is that of the product; NaN stays NaN. All (cols,).
     """
+    min_exponent, step = element.min_exponent, element.step
+    largest, limit = element.largest, element.limit
     clipped = np.int32(0)
     for c in range(row.size):
         v = np.float32(row[c] * multipliers[c])
         bits = v.view(np.int32)
         magnitude = np.int32(bits & _MAGNITUDE).view(np.float32)
         clipped += np.int32(magnitude > limit)
-        a = largest if magnitude > largest else magnitude
+        a = largest if magnitude > largest else magnitude  # noqa: FURB136 (NaN stays NaN)
         exponent = np.int32(np.float32(a).view(np.int32) & _EXPONENT)
         magic = np.int32(max(exponent, min_exponent) + step).view(np.float32)
         rounded = np.float32(np.float32(a + magic) - magic)
@@ -169,9 +198,9 @@ def _quantize_row(
 
 
 @inlined
-def _spread(tiles: Float32, col_start: int, tile_cols: int, row: Float32) -> None:
+def _spread(tiles: Float32, grid: Grid, row: Float32) -> None:
     """Write to `row` (cols,) for each column the item of its tile."""
-    cols = row.size
+    cols, col_start, tile_cols = row.size, grid.col, grid.tile_cols
     if tile_cols == 1:
         row[:] = tiles[col_start : col_start + cols]
         return
@@ -186,46 +215,38 @@ def _spread(tiles: Float32, col_start: int, tile_cols: int, row: Float32) -> Non
 @compiled
 def quantize(
     x: Float32,
-    row_start: int,
-    col_start: int,
-    tile_rows: int,
-    tile_cols: int,
+    grid: Grid,
     multipliers: Float32,
-    min_exponent: np.int32,
-    step: np.int32,
-    largest: np.float32,
-    limit: np.float32,
+    element: Numbers,
     q: Float32,
 ) -> None:
     """Write to `q` the elements' values, before the scale, of `x`, both (rows, cols).
 
-    `multipliers` holds one item per tile; the places are as in `tile_statistics` and the format's
-    numbers as in `format_numbers`.
+    Parameters
+    ----------
+    grid
+        Where the values lie on the grid of `multipliers`, which has one item per tile.
+    element
+        The format.
     """
     spread = np.empty(x.shape[1], np.float32)
     at = -1
     for r in range(x.shape[0]):
-        t = (row_start + r) // tile_rows
+        t = (grid.row + r) // grid.tile_rows
         if t != at:
-            _spread(multipliers[t], col_start, tile_cols, spread)
+            _spread(multipliers[t], grid, spread)
             at = t
-        _quantize_row(x[r], spread, q[r], min_exponent, step, largest, limit)
+        _quantize_row(x[r], spread, q[r], element)
 
 
 @compiled
 def accumulate(
     x: Values,
     x32: Float32,
-    row_start: int,
-    col_start: int,
-    tile_rows: int,
-    tile_cols: int,
+    grid: Grid,
     multipliers: Float32,
     scales: Float32,
-    min_exponent: np.int32,
-    step: np.int32,
-    largest: np.float32,
-    limit: np.float32,
+    element: Numbers,
     counts: NDArray[np.int64],
     sum_ee: Float64,
     max_error: Float64,
@@ -238,12 +259,12 @@ def accumulate(
     ----------
     x, x32
         The same finite values in float32 or float64, and in float32: (rows, cols).
-    row_start, col_start, tile_rows, tile_cols
-        As in `tile_statistics`.
+    grid
+        Where they lie on the grid of `multipliers` and `scales`.
     multipliers, scales
         One item per tile, (tile rows, tile columns).
-    min_exponent, step, largest, limit
-        As in `format_numbers`.
+    element
+        The format.
     counts
         At ZEROS, UNDERFLOW and SATURATED.
     sum_ee, max_error
@@ -263,12 +284,12 @@ def accumulate(
     lanes = np.empty((4, width), np.float64)
     at = -1
     for r in range(rows):
-        t = (row_start + r) // tile_rows
+        t = (grid.row + r) // grid.tile_rows
         if t != at:
-            _spread(multipliers[t], col_start, tile_cols, m)
-            _spread(scales[t], col_start, tile_cols, s)
+            _spread(multipliers[t], grid, m)
+            _spread(scales[t], grid, s)
             at = t
-        counts[SATURATED] += _quantize_row(x32[r], m, q, min_exponent, step, largest, limit)
+        counts[SATURATED] += _quantize_row(x32[r], m, q, element)
         before, after, error = _count_row(x[r], q, s)
         counts[ZEROS] += cols - before
         counts[UNDERFLOW] += before - after
@@ -283,7 +304,7 @@ def accumulate(
 
 
 @inlined
-def _count_row(x: Values, q: Float32, s: Float32) -> tuple[int, int, float]:
+def _count_row(x: Values, q: Float32, s: Float32) -> tuple[np.int32, np.int32, np.float64]:
     """How many of x and of y = q*s are not zero, and the largest abs(x-y)."""
     before, after = np.int32(0), np.int32(0)
     largest = np.int64(0)
@@ -347,6 +368,9 @@ def row_cosines(
         if row_counts[r, 1] == 0:
             counts[1] += 1
         else:
-            cosine = min(xy / (np.sqrt(xx) * np.sqrt(yy)), 1.0)
+            cosine = xy / np.sqrt(xx * yy)
+            if cosine > 1:  # `min` would make 1 of NaN
+                cosine = 1.0
         totals[3] += cosine
-        totals[4] = min(totals[4], cosine)
+        if cosine < totals[4]:  # noqa: PLR1730 (not so if it is NaN, after an overflow of y)
+            totals[4] = cosine

@@ -8,8 +8,9 @@ nothing here knows where a tensor came from.
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -21,12 +22,12 @@ _NAN = math.nan
 
 def _least(a: float, b: float) -> float:
     """The smaller of two minima, where NaN means that there was nothing to take a minimum of."""
-    return b if a != a else a if b != b else min(a, b)
+    return b if math.isnan(a) else a if math.isnan(b) else min(a, b)
 
 
 def _largest(a: float, b: float) -> float:
     """The larger of two maxima, where NaN means that there was nothing to take a maximum of."""
-    return b if a != a else a if b != b else max(a, b)
+    return b if math.isnan(a) else a if math.isnan(b) else max(a, b)
 
 
 def _ratio(numerator: float, denominator: float) -> float:
@@ -39,8 +40,8 @@ class ErrorSums:
     """Counts, sums, minima and maxima of one quantization; `a + b` is the record of both parts.
 
     x is the tensor's value in float32 (float64 if it was saved so), q its element, y = q * scale as
-    one float32 product. Sums are float64 sums of float64 products. Non-finite values are counted and
-    left out of everything else.
+    one float32 product. Sums are float64 sums of float64 products. Non-finite values are counted
+    and left out of everything else.
 
     Attributes
     ----------
@@ -92,16 +93,13 @@ class ErrorSums:
         """The record of two parts taken together: sums and counts add, extremes are kept."""
         if not isinstance(other, ErrorSums):
             return NotImplemented
-        return ErrorSums(
-            *(
-                _MERGE.get(field.name, float.__add__)(
-                    getattr(self, field.name), getattr(other, field.name)
-                )
-                if field.name in _MERGE
-                else getattr(self, field.name) + getattr(other, field.name)
-                for field in fields(ErrorSums)
+        merged: dict[str, Any] = {
+            field.name: _MERGE.get(field.name, operator.add)(
+                getattr(self, field.name), getattr(other, field.name)
             )
-        )
+            for field in fields(self)
+        }
+        return ErrorSums(**merged)
 
     @property
     def underflow(self) -> float:
@@ -134,7 +132,7 @@ class ErrorSums:
         """One cosine between x and y over the whole tensor; 0 if all of y is zero and x is not."""
         if self.sum_xx and not self.sum_yy:
             return 0.0
-        return _ratio(self.sum_xy, math.sqrt(self.sum_xx) * math.sqrt(self.sum_yy))
+        return _ratio(self.sum_xy, math.sqrt(self.sum_xx * self.sum_yy))
 
     @property
     def sqnr_db(self) -> float:
@@ -184,6 +182,6 @@ def measure(x: ArrayLike, recipe: Recipe) -> ErrorSums:
     numscope.errors.DumpError
         If `x` holds something other than floating-point numbers.
     """
-    from numscope.panels import measure_array  # compiled kernels: only when something is measured
+    from numscope.streaming import measure_array  # noqa: PLC0415 (compiled: when needed)
 
     return measure_array(x, (recipe,))[0]

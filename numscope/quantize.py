@@ -19,14 +19,15 @@ class Quantized:
     Attributes
     ----------
     elements
-        The codes, (rows, cols), in the element format's ml_dtypes or NumPy dtype. A NaN becomes NaN where
-        the format has one, else 0.
+        The codes, (rows, cols), in the element format's ml_dtypes or NumPy dtype. A NaN becomes NaN
+        where the format has one, else 0.
     scales
         One float32 per tile, (ceil(rows / tile rows), ceil(cols / tile columns)).
     recipe
         How it was done.
 
-    Invariant: `values[i, j] == float32(elements[i, j]) * scales[i // tile rows, j // tile columns]`.
+    Invariant: `values[i, j] == float32(elements[i, j]) * scales[i // tile rows, j // tile
+    columns]`.
     """
 
     elements: NDArray[Any]
@@ -35,7 +36,11 @@ class Quantized:
 
     @property
     def values(self) -> NDArray[np.float32]:
-        """What the elements stand for: element × scale, one float32 product, (rows, cols)."""
+        """What the elements stand for: element × scale, one float32 product, (rows, cols).
+
+        A product beyond float32 is infinite: a value near float32's largest that a power of two as
+        scale rounds up.
+        """
         import numpy as np  # noqa: PLC0415 (kept out of `numscope --help`)
 
         spread = self.scales
@@ -43,7 +48,8 @@ class Quantized:
             # A tile may be said to be far larger than the tensor: repeat no further than needed.
             spread = np.repeat(spread, min(n or extent, extent), axis=axis)
         rows, cols = self.elements.shape
-        return self.elements.astype(np.float32) * spread[:rows, :cols]
+        with np.errstate(over="ignore"):  # 256 * 2^120 is beyond float32
+            return self.elements.astype(np.float32) * spread[:rows, :cols]
 
 
 def quantize(x: ArrayLike, recipe: Recipe) -> Quantized:
@@ -53,8 +59,9 @@ def quantize(x: ArrayLike, recipe: Recipe) -> Quantized:
     ----------
     x
         Any float array, shape (..., columns): taken as (rows, columns), a vector as one row.
-        float32, float64 (rounded to float32 first), float16, bfloat16 or any float type of ml_dtypes.
-        NaN and infinities do not count for a tile's amax; infinities become the largest element.
+        float32, float64 (rounded to float32 first), float16, bfloat16 or any float type of
+        ml_dtypes. NaN and infinities do not count for a tile's amax; infinities become the largest
+        element.
     recipe
         How to quantize it.
 
@@ -65,18 +72,18 @@ def quantize(x: ArrayLike, recipe: Recipe) -> Quantized:
     """
     import numpy as np  # noqa: PLC0415 (kept out of `numscope --help`)
 
-    from numscope import kernels, panels  # noqa: PLC0415 (compiled: only when something is quantized)
+    from numscope import kernels, panels, tiling  # noqa: PLC0415 (compiled: when needed)
 
     source = panels.InMemory(panels.matrix(x))
     x32 = panels.to_float32(source.read(0, source.rows, 0, source.cols))
-    task = panels.Task.on(source, recipe)
-    tiles = panels.Tiles.over(*x32.shape, task.tile)
+    task = tiling.Task.on(source, recipe)
+    tiles = tiling.Tiles.over(x32.shape, task.tile)
     tiles.take_in(x32, 0, 0, task.tile)
     scaled = task.scale(tiles, 0, 0)
     element = recipe.element_format
-    numbers = kernels.format_numbers(element)
+    numbers = kernels.numbers(element)
     q = np.empty_like(x32)
-    kernels.quantize(x32, 0, 0, *task.tile, scaled.multipliers, *numbers, q)
+    kernels.quantize(x32, scaled.grid(0, 0, task.tile), scaled.multipliers, numbers, q)
     if not element.has_nan:
         q[np.isnan(q)] = 0
     return Quantized(q.astype(element.dtype), scaled.scales, recipe)

@@ -56,8 +56,8 @@ class Recipe:
         (rows, columns) that share one scale, each 1 or more, or `None` for the whole axis.
         The last tile of an axis is shorter if the axis ends inside it.
     scale
-        How a tile's scale is formed and what it may be, see `scales.SCALE_RULES`: `float32`, `power_of_two`
-        or `float8_e8m0fnu`.
+        How a tile's scale is formed and what it may be, see `scales.SCALE_RULES`: `float32`,
+        `power_of_two` or `float8_e8m0fnu`.
 
     Two recipes are equal if and only if they give the same bits for every tensor. `str(recipe)` is
     a text that `parse` turns back into an equal recipe.
@@ -109,8 +109,8 @@ class Recipe:
 class NamedRecipe(NamedTuple):
     """An entry of the table of named recipes.
 
-    `recipe` is for activations and, with its transpose, for gradients; `weight_tile` is the tile that
-    the same scheme has for weights.
+    `recipe` is for activations and, with its transpose, for gradients; `weight_tile` is the tile
+    that the same scheme has for weights.
     """
 
     recipe: Recipe

@@ -1,8 +1,8 @@
 """The scale rules: from a tile's amax to its multiplier and its scale, beside their names.
 
-Each rule is a function of arrays, one item per tile, evaluated in float32 exactly as the kernels that
-it stands for evaluate it. Adding a rule is adding a function and its entry in `SCALE_RULES`. Nothing
-here knows about tiles' shapes or elements' rounding.
+Each rule is a function of arrays, one item per tile, evaluated in float32 exactly as the kernels
+that it stands for evaluate it. Adding a rule is adding a function and its entry in `SCALE_RULES`.
+Nothing here knows about tiles' shapes or elements' rounding.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     ScaleRule = Callable[[Float32, FloatFormat, float], tuple[Float32, Float32]]
 
 
-def float32_scale(
-    amax: Float32, element: FloatFormat, input_max: float
-) -> tuple[Float32, Float32]:
+def float32_scale(amax: Float32, element: FloatFormat, input_max: float) -> tuple[Float32, Float32]:
     """Multiplier m = max/amax and scale 1/m, both rounded to float32.
 
     An m that overflows becomes the largest finite value of the input's dtype; amax 0 gives m = 1.
@@ -43,8 +41,8 @@ def power_of_two_scale(
 
     The scale 1/m is therefore rounded up, and nothing saturates.
 
-    Source: Transformer Engine, as above with power-of-two scales, its default for block scaling: the
-    mantissa bits of m are dropped.
+    Source: Transformer Engine, as above with power-of-two scales, its default for block scaling:
+    the mantissa bits of m are dropped.
     """
     bits = _multiplier(amax, element, input_max).view(np.uint32) & np.uint32(0xFF800000)
     multiplier = bits.view(np.float32)
@@ -52,12 +50,14 @@ def power_of_two_scale(
 
 
 def e8m0_scale(
-    amax: Float32, element: FloatFormat, input_max: float  # noqa: ARG001 (all rules are called alike)
+    amax: Float32,
+    element: FloatFormat,
+    input_max: float,  # noqa: ARG001 (all rules are called alike)
 ) -> tuple[Float32, Float32]:
     """Scale 2^e with e = floor(log2(amax)) - emax, kept within -127 and 127; multiplier 2^-e.
 
-    emax is the exponent of the element format's largest value. A zero tile gets 2^-127. Elements may
-    saturate: amax/scale can be up to 2^(emax+1).
+    emax is the exponent of the element format's largest value. A zero tile gets 2^-127. Elements
+    may saturate: amax/scale can be up to 2^(emax+1).
 
     Source: OCP Microscaling Formats (MX) Specification 1.0, section 6.3.
     """

@@ -93,14 +93,18 @@ def series(rows: Iterable[LayerRow], metrics: Sequence[str]) -> list[Series]:
     groups: dict[tuple[str, str, str], list[LayerRow]] = {}
     for row in known:
         groups.setdefault((row.recipe, row.kind, row.tile), []).append(row)
-    ordered = sorted(groups, key=lambda key: (key[0], KINDS.index(key[1]), _is_column(*key), key[2]))
+    ordered = sorted(
+        groups, key=lambda key: (key[0], KINDS.index(key[1]), _is_column(*key), key[2])
+    )
     return [
-        _series(groups[key], _subject(*key), metric, x_name) for key in ordered for metric in metrics
+        _series(groups[key], _subject(*key), metric, x_name)
+        for key in ordered
+        for metric in metrics
     ]
 
 
 def to_csv(table: Series) -> str:
-    """The wide table as CSV: a column for x, then one per layer; no value where there is no tensor."""
+    """The wide table as CSV: a column for x, one per layer; empty where there is no tensor."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow((table.x_name, *table.layers))

@@ -12,7 +12,7 @@ import math
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from functools import lru_cache, reduce
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The part that both tables share: what was quantized how, the sums, and what follows from them.
+    """The part that both tables share: how it was quantized, the sums, and what follows from them.
 
     `recipe` is what the user asked for and groups a series; `element`, `tile` and `scale` say what
     was done, so a gradient's row and column tiles are two rows of one recipe.
@@ -183,7 +183,7 @@ def merge_layers(rows: Iterable[Row]) -> list[LayerRow]:
 
 
 def sort_rows(rows: Iterable[_R]) -> list[_R]:
-    """The rows in the tables' order: by identity, column by column, then by recipe; unknown last."""
+    """The rows in the tables' order: by identity, then by recipe; what is not known comes last."""
 
     def order(each: _R) -> tuple[tuple[bool, Any], ...]:
         values = (getattr(each, name) for name in _ORDER[type(each)])
@@ -198,7 +198,7 @@ def write_csv(path: Path, rows: Iterable[_R], kind: type[_R]) -> None:
 
 
 def to_csv(rows: Iterable[_R], kind: type[_R]) -> str:
-    """The rows as CSV text with a header and `\\n` line ends; a value that is not known is empty."""
+    r"""The rows as CSV text with a header and `\n` line ends; empty where a value is not known."""
     columns = _COLUMNS[kind]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -223,7 +223,7 @@ def read_csv(path: Path, kind: type[_R]) -> list[_R]:
             records = csv.DictReader(file)
             missing = set(columns) - set(records.fieldnames or ())
             if missing:
-                raise ResultsError(f"{path} is not a numscope table: no column {sorted(missing)[0]}")
+                raise ResultsError(f"{path} is not a numscope table: no column {min(missing)}")
             read = _readers(kind)
             return [
                 kind(**{name: read[name](record[name]) for name in columns}) for record in records
@@ -279,7 +279,6 @@ _READERS: dict[Any, Callable[[str], Any]] = {
 }
 
 
-@lru_cache
 def _readers(kind: type) -> dict[str, Callable[[str], Any]]:
     hints = get_type_hints(kind)
     return {name: _READERS[hints[name]] for name in _COLUMNS[kind]}

@@ -1,0 +1,5 @@
+"""`python -m numscope`."""
+
+from numscope.cli import main
+
+main()

@@ -1,0 +1,383 @@
+"""The command line: parse, wire, write. The only place that prints, exits and knows exit codes.
+
+0 done, 1 nothing could be done, 2 wrong usage, 3 done but some inputs could not be read. What a
+notebook would want is not here but in the modules that this calls; each command imports those that
+it needs.
+"""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from numscope import __version__
+from numscope.errors import NothingToDo, NumscopeError, UsageError
+from numscope.options import Kinds, Numbers, RecipeType, TileType, reading, verbosity
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from numscope.dumps import Kind, Problem, Scan
+    from numscope.recipes import Recipe, Tile
+    from numscope.tables import Row
+
+NOTHING_DONE, WRONG_USAGE, INCOMPLETE, INTERRUPTED = 1, 2, 3, 130
+
+
+@click.group(
+    context_settings={
+        "auto_envvar_prefix": "NUMSCOPE",
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+    },
+    epilog="Every option can be set by the environment: NUMSCOPE_ANALYZE_OUT=results.",
+)
+@click.version_option(__version__, prog_name="numscope")
+def cli() -> None:
+    r"""What FP8 and MX block quantization lose in a training run's activations and gradients.
+
+    \b
+    numscope scan DUMP_DIR       what is in there and how it was understood
+    numscope analyze DUMP_DIR    the main job: tables and charts
+    """
+
+
+@cli.command()
+@click.argument("dump")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    default="numscope-out",
+    show_default=True,
+    help="Folder for the results.",
+)
+@click.option(
+    "--recipe",
+    "recipes",
+    type=RecipeType(),
+    multiple=True,
+    default=("ling",),
+    show_default="ling",
+    help="How to quantize, by name or written form; can be repeated.",
+)
+@click.option(
+    "--tile",
+    "tiles",
+    type=TileType(),
+    multiple=True,
+    help="Tile shape instead of the recipes' own, such as 1x64 or 128x128; can be repeated.",
+)
+@click.option("--layers", type=Numbers(), help="Only these layers, such as 0,4,8 or 0-16.")
+@click.option("--steps", type=Numbers(), help="Only these steps.")
+@click.option(
+    "--kinds",
+    type=Kinds(),
+    default="activation,gradient",
+    show_default=True,
+    help="Kinds of tensors; also weight, output, input_gradient and weight_gradient.",
+)
+@click.option("--module", metavar="TEXT", help="Only modules whose name contains or matches this.")
+@reading
+@click.option("--jobs", type=click.IntRange(min=1), help="Threads; all usable CPUs by default.")
+@click.option("--fresh", is_flag=True, help="Replace whatever results the folder holds.")
+@click.option("--no-charts", is_flag=True, help="Write the tables only.")
+@verbosity
+@click.pass_context
+def analyze(
+    ctx: click.Context,
+    /,
+    dump: str,
+    out: Path,
+    recipes: Sequence[Recipe],
+    tiles: Sequence[Tile],
+    layers: frozenset[int] | None,
+    steps: frozenset[int] | None,
+    kinds: tuple[Kind, ...],
+    module: str | None,
+    jobs: int | None,
+    *,
+    fresh: bool,
+    no_charts: bool,
+    quiet: bool,
+    verbose: bool,
+    **scan_options: Any,
+) -> None:
+    r"""Measure a folder of dumps, or a single file: tables and charts.
+
+    \b
+    Examples:
+      numscope analyze dumps/
+      numscope analyze dumps/ -o results --layers 0,4,8,12,16 --tokens-per-step 4194304
+      numscope analyze dumps/ --recipe ling --recipe e5m2:1x128 --jobs 8
+      numscope analyze dumps/ --kinds weight
+    """
+    from rich.console import Console
+
+    from numscope import console, findings, tables
+    from numscope.analysis import measure_files
+    from numscope.engines import Threads, usable_cpus
+    from numscope.gallery import chart_files, tables_of
+    from numscope.plans import Selection, plan, schemes
+    from numscope.progress import progress, waiting
+    from numscope.results import claim
+    from numscope.streaming import warm_up
+
+    err = Console(stderr=True)
+    found = _scan(err, dump, quiet=quiet, **scan_options)
+    try:
+        wanted = schemes(recipes, tiles)
+        work, remarks = plan(
+            found,
+            Selection(kinds, layers, steps, module),
+            wanted,
+            npy_dtype=scan_options["npy_dtype"],
+        )
+    except NothingToDo:
+        _say(err, found.problems, quiet=quiet, verbose=verbose)
+        raise
+    results = claim(out, str(Path(dump).resolve()), fresh=fresh)
+
+    with waiting(err, "compiling the loops, once per installation,", quiet=quiet):
+        warm_up(wanted[0].recipe)
+
+    rows: list[Row] = []
+    problems = [*found.problems, *remarks]
+    total = sum(file.bytes for file in work)
+    with (
+        Threads(jobs or usable_cpus()) as engine,
+        progress(err, total, len(work), quiet) as meter,
+    ):
+        for result in measure_files(work, engine.map, lambda n: meter.advance(files=0, bytes=n)):
+            results.keep_part(result.work.path, result.rows)
+            rows.extend(result.rows)
+            problems.extend(result.problems)
+            meter.advance(failures=len(result.problems))
+    problems.extend(_not_finite(rows))
+    _say(err, problems, quiet=quiet, verbose=verbose)
+    if not rows:
+        raise NothingToDo(f"none of the {len(work)} dump files in {dump} could be read")
+
+    rows = tables.sort_rows(rows)
+    layer_rows = tables.merge_layers(rows)
+    charts = tables_of(layer_rows)
+    results.keep_tables(rows, layer_rows)
+    results.forget_parts(but=[file.path for file in work])
+    results.keep_findings(findings.text(charts))
+    pictures = results.keep_charts({} if no_charts else chart_files(charts))
+    results.forget_charts(but=pictures)
+    results.keep_run(
+        {
+            "numscope": __version__,
+            "command": sys.argv[1:],
+            "dump": str(Path(dump).resolve()),
+            "recipes": {each.label: _facts(each.recipe) for each in wanted},
+            "files": len(work),
+            "tensors": len({(row.path, row.key) for row in rows}),
+            "skipped": [_problem(each) for each in problems if each.failure],
+            "warnings": [_problem(each) for each in problems if not each.failure],
+        }
+    )
+    if not quiet:
+        answer = Console()
+        answer.print(console.summary(charts))
+        console.print_written(answer, [*results.tables, *pictures])
+    ctx.exit(INCOMPLETE if any(each.failure for each in problems) else 0)
+
+
+@cli.command()
+@click.argument(
+    "results",
+    type=click.Path(path_type=Path),
+    default="numscope-out",
+)
+@click.option("--layers", type=Numbers(), help="Only these layers, such as 0,4,8,12,16.")
+@click.option("--recipe", help="Only this recipe, as named in the tables.")
+@click.option("--module", metavar="TEXT", help="Only modules whose name contains or matches this.")
+@click.option(
+    "--format",
+    "suffix",
+    type=click.Choice(["png", "svg", "pdf"]),
+    default="png",
+    show_default=True,
+    help="Format of the pictures.",
+)
+@click.option(
+    "--yscale",
+    type=click.Choice(["linear", "log"]),
+    default="linear",
+    show_default=True,
+    help="Scale of the y axes.",
+)
+@verbosity
+def plot(
+    results: Path,
+    layers: frozenset[int] | None,
+    recipe: str | None,
+    module: str | None,
+    suffix: Literal["png", "svg", "pdf"],
+    yscale: Literal["linear", "log"],
+    *,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    r"""Draw the charts of RESULTS again, from its tables alone.
+
+    \b
+    Examples:
+      numscope plot --layers 0,4,8,12,16
+      numscope plot results --format pdf --yscale log
+      numscope plot results --module mlp.fc1
+    """
+    from rich.console import Console
+
+    from numscope import console, tables
+    from numscope.gallery import chart_files, tables_of
+    from numscope.plans import matches_module
+    from numscope.results import Results
+
+    folder = Results(results)
+    rows = folder.layer_rows()
+    if module is not None:
+        chosen = [row for row in folder.tensor_rows() if matches_module(row.module, module)]
+        rows = tables.merge_layers(chosen)
+        _require(rows, f"no module contains or matches {module!r} in {results}")
+    if recipe is not None:
+        known = sorted({row.recipe for row in rows})
+        rows = [row for row in rows if row.recipe == recipe]
+        _require(rows, f"no recipe {recipe!r} in {results}; it has {', '.join(known)}")
+    if layers is not None:
+        present = sorted({row.layer for row in rows if row.layer is not None})
+        text = ", ".join(map(str, present)) or "none"
+        _require(layers.intersection(present), f"none of these layers in {results}; it has {text}")
+    charts = tables_of(rows)
+    _require(charts, f"{results} has no tensor with a layer number: nothing to draw")
+    written = folder.keep_charts(chart_files(charts, layers=layers, suffix=suffix, yscale=yscale))
+    if verbose:
+        Console().print(console.summary(charts))
+    if not quiet:
+        console.print_written(Console(), written)
+
+
+@cli.command()
+@click.argument("dump")
+@reading
+@verbosity
+@click.pass_context
+def scan(
+    ctx: click.Context, /, dump: str, *, quiet: bool, verbose: bool, **scan_options: Any
+) -> None:
+    r"""Show what a folder of dumps holds and how it was understood; nothing is computed.
+
+    \b
+    Examples:
+      numscope scan dumps/
+      numscope scan dumps/step_000120.safetensors
+    """
+    from rich.console import Console
+
+    from numscope import console
+
+    err = Console(stderr=True)
+    found = _scan(err, dump, quiet=quiet, **scan_options)
+    _say(err, found.problems, quiet=quiet, verbose=verbose)
+    _require(found.refs, f"no tensor was found in {dump}")
+    Console().print(console.scan_table(found))
+    ctx.exit(INCOMPLETE if any(each.failure for each in found.problems) else 0)
+
+
+@cli.command()
+@verbosity
+def recipes(*, quiet: bool, verbose: bool) -> None:  # noqa: ARG001 (all commands take it)
+    r"""List the named recipes, and the parts that others can be written with.
+
+    \b
+    A written form is a recipe or an element format, then what differs, separated by colons:
+      ling:1x64   ling:128x1   e5m2:1x128:power_of_two   e2m1:1x32:float8_e8m0fnu   int8:1x*
+    """
+    from rich.console import Console
+
+    from numscope import console
+
+    Console().print(console.recipe_table(has_sources=verbose))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit code. Every error is one line on stderr."""
+    try:
+        code = cli.main(arguments, prog_name="numscope", standalone_mode=False)
+        sys.stdout.flush()
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        click.echo("numscope: interrupted", err=True)
+        return INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except BrokenPipeError:
+        # Whoever read our answer has enough; keep the interpreter from complaining at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (NumscopeError, OSError) as error:
+        click.echo(f"numscope: {error}", err=True)
+        return WRONG_USAGE if isinstance(error, UsageError) else NOTHING_DONE
+    return code if isinstance(code, int) else 0
+
+
+def _scan(err: Console, dump: str, *, quiet: bool, **scan_options: Any) -> Scan:
+    from numscope import dumps
+    from numscope.progress import counting
+
+    with counting(err, "scanning", quiet=quiet) as count:
+        return dumps.scan(dump, on_progress=count, **scan_options)
+
+
+def _say(err: Console, problems: Sequence[Problem], *, quiet: bool, verbose: bool) -> None:
+    """Print failures always, remarks unless quiet, many that are alike only if verbose."""
+    from numscope import console
+
+    said = [each for each in problems if each.failure or not quiet]
+    if verbose:
+        console.print_problems(err, said, most=None)
+    else:
+        console.print_problems(err, said)
+
+
+def _not_finite(rows: Sequence[Row]) -> list[Problem]:
+    """One remark if any tensor holds NaN or infinite values."""
+    from numscope.dumps import Problem
+
+    tensors = {(row.path, row.key): row for row in rows if row.nan_count or row.inf_count}
+    if not tensors:
+        return []
+    first = next(iter(tensors.values()))
+    where = f"{first.path}:{first.key}" if first.key else first.path
+    others = f"; so do {len(tensors) - 1} more tensors" if len(tensors) > 1 else ""
+    message = (
+        f"holds {first.nan_count} NaN and {first.inf_count} infinite values,"
+        f" which are counted and left out of every sum{others}"
+    )
+    return [Problem(where, message, failure=False)]
+
+
+def _require(something: object, message: str) -> None:
+    if not something:
+        raise NothingToDo(message)
+
+
+def _facts(recipe: Recipe) -> Mapping[str, str]:
+    return {"element": recipe.element, "tile": recipe.tile_text, "scale": recipe.scale}
+
+
+def _problem(problem: Problem) -> Mapping[str, str]:
+    return {"where": problem.where, "message": problem.message}

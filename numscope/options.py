@@ -1,0 +1,153 @@
+"""The command line's own words: lists of numbers, tiles, recipes, and options that commands share.
+
+They turn text into values and complain in one line. Nothing here does what a command does.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from numscope.errors import RecipeError
+from numscope.recipes import Recipe, Tile, parse, parse_tile
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: The kinds of DESIGN's vocabulary; spelled out so that `--help` imports nothing.
+KINDS = ("activation", "gradient", "weight", "output", "input_gradient", "weight_gradient")
+
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_MOST_NUMBERS = 1_000_000
+
+
+class Numbers(click.ParamType[frozenset[int]]):
+    """A list of numbers and ranges: `0,4,8,12,16`, `0-16`, `0-3,16`."""
+
+    name = "numbers"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> frozenset[int]:
+        """The numbers."""
+        if not isinstance(value, str):
+            return frozenset(value)
+        numbers: set[int] = set()
+        for part in value.split(","):
+            match = _RANGE.fullmatch(part.strip())
+            if not match:
+                self.fail(f"{value!r} is not a list such as 0,4,8 or 0-16", param, ctx)
+            first, last = int(match[1]), int(match[2] or match[1])
+            if last < first or last - first >= _MOST_NUMBERS:
+                self.fail(f"{part.strip()!r} is not a range from small to large", param, ctx)
+            numbers.update(range(first, last + 1))
+        return frozenset(numbers)
+
+
+class TileType(click.ParamType[Tile]):
+    """A tile shape, rows x columns."""
+
+    name = "tile"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Tile:
+        """(rows, columns), `None` for a whole axis."""
+        try:
+            return parse_tile(str(value))
+        except RecipeError as error:
+            self.fail(str(error), param, ctx)
+
+
+class RecipeType(click.ParamType[Recipe]):
+    """A recipe by name or written form."""
+
+    name = "recipe"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Recipe:
+        """The recipe."""
+        try:
+            return parse(str(value))
+        except RecipeError as error:
+            self.fail(f"{error}; `numscope recipes` lists them", param, ctx)
+
+
+class Kinds(click.ParamType[tuple[str, ...]]):
+    """A list of kinds: `activation,gradient`."""
+
+    name = "kinds"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """The kinds, each once."""
+        words = value.split(",") if isinstance(value, str) else value
+        kinds = tuple(dict.fromkeys(word.strip() for word in words))
+        for kind in kinds:
+            if kind not in KINDS:
+                self.fail(f"{kind!r} is no kind; known are {', '.join(KINDS)}", param, ctx)
+        return kinds
+
+
+class TokensMap(click.ParamType[dict[int, int]]):
+    """A CSV file with the columns step and tokens."""
+
+    name = "file.csv"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[int, int]:
+        """Tokens by step."""
+        try:
+            with Path(value).open(encoding="utf-8", newline="") as file:
+                records = list(csv.DictReader(file))
+            return {int(record["step"]): int(record["tokens"]) for record in records}
+        except KeyError as error:
+            self.fail(f"{value} has no column {error}; it needs step and tokens", param, ctx)
+        except (OSError, ValueError, TypeError, csv.Error) as error:
+            self.fail(f"{value} cannot be read as step,tokens: {error}", param, ctx)
+
+
+def verbosity(command: F) -> F:
+    """`--quiet` and `--verbose`."""
+    quiet = click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+    verbose = click.option("-v", "--verbose", is_flag=True, help="Say more: every remark.")
+    return quiet(verbose(command))
+
+
+def reading(command: F) -> F:
+    """The options that say how a dump is to be understood."""
+    for option in reversed(
+        (
+            click.option(
+                "--tokens-per-step",
+                type=click.IntRange(min=1),
+                metavar="N",
+                help="Tokens trained on per step: batch size × sequence length.",
+            ),
+            click.option(
+                "--tokens-map",
+                type=TokensMap(),
+                metavar="FILE.csv",
+                help="Tokens of each step, as CSV with the columns step and tokens.",
+            ),
+            click.option(
+                "--step-offset",
+                type=int,
+                default=0,
+                metavar="N",
+                help="Added to the dump's steps before they are turned into tokens.",
+            ),
+            click.option(
+                "--npy-dtype",
+                metavar="DTYPE",
+                help="What NumPy arrays of raw bytes or 16-bit integers hold, such as bfloat16.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command

@@ -1,0 +1,196 @@
+"""What to do with a dump: which tensors are measured, and under which recipes.
+
+From a scan and what was asked for to a list of work, one item per dump file. Nothing here opens a
+file or measures.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import NamedTuple
+
+from numscope import amounts
+from numscope.dumps import Kind, Problem, Scan, TensorRef
+from numscope.dumps.dtypes import FLOAT_TYPES
+from numscope.errors import NothingToDo
+from numscope.recipes import Recipe, Tile, parse, weight_tile
+
+DEFAULT_KINDS: tuple[Kind, ...] = ("activation", "gradient")
+
+
+class Scheme(NamedTuple):
+    """A recipe as it was asked for: its name in the tables, for activations, and for weights."""
+
+    label: str
+    recipe: Recipe
+    weight: Recipe
+
+
+class Planned(NamedTuple):
+    """A recipe for one tensor and the name that it has in the tables."""
+
+    label: str
+    recipe: Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which tensors are wanted; `None` is any.
+
+    `module` is a part of the module's name, or a pattern with `*`, `?` or `[…]` for all of it.
+    """
+
+    kinds: tuple[Kind, ...] = DEFAULT_KINDS
+    layers: frozenset[int] | None = None
+    steps: frozenset[int] | None = None
+    module: str | None = None
+
+    def takes(self, ref: TensorRef) -> bool:
+        """Whether the tensor is wanted."""
+        return (
+            ref.kind in self.kinds
+            and (self.layers is None or ref.layer in self.layers)
+            and (self.steps is None or ref.step in self.steps)
+            and matches_module(ref.module, self.module)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FileWork:
+    """The tensors of one dump file and what to do with each. Picklable."""
+
+    root: str
+    path: str
+    tensors: tuple[tuple[TensorRef, tuple[Planned, ...]], ...]
+    npy_dtype: str | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Size of the tensors in memory, as a measure of the work."""
+        return sum(
+            math.prod(ref.shape) * FLOAT_TYPES[ref.dtype].itemsize for ref, _ in self.tensors
+        )
+
+
+def schemes(recipes: Sequence[str | Recipe], tiles: Sequence[Tile] = ()) -> list[Scheme]:
+    """The recipes as asked for, each once, with `tiles` in place of their own if any are given."""
+    bases = [parse(each) if isinstance(each, str) else each for each in recipes]
+    if tiles:
+        turned = [replace(base, tile=tile) for base in bases for tile in tiles]
+        return [Scheme(str(base), base, base) for base in dict.fromkeys(turned)]
+    return [
+        Scheme(str(base), base, replace(base, tile=weight_tile(base)))
+        for base in dict.fromkeys(bases)
+    ]
+
+
+def planned(kind: str, wanted: Sequence[Scheme]) -> tuple[Planned, ...]:
+    """The recipes for a tensor of that kind.
+
+    Gradients are quantized with the recipe's tile for the input gradient and with its transpose for
+    the weight gradient.
+    """
+    if kind == "weight":
+        return tuple(Planned(each.label, each.weight) for each in wanted)
+    if kind.endswith("gradient"):
+        both = (
+            Planned(each.label, recipe)
+            for each in wanted
+            for recipe in (each.recipe, each.recipe.transpose)
+        )
+        return tuple(dict.fromkeys(both))
+    return tuple(Planned(each.label, each.recipe) for each in wanted)
+
+
+def plan(
+    found: Scan, selection: Selection, wanted: Sequence[Scheme], *, npy_dtype: str | None = None
+) -> tuple[list[FileWork], list[Problem]]:
+    """The work on each dump file, in order, and remarks about tensors that are left out.
+
+    Raises
+    ------
+    NothingToDo
+        If nothing is selected; the message says what there is.
+    """
+    chosen = [ref for ref in found if selection.takes(ref)]
+    empty = [ref for ref in chosen if 0 in ref.shape]
+    undated = [ref for ref in chosen if ref.step is None and ref.tokens is None]
+    unnamed = [ref for ref in found if ref.kind is None]
+    remarks = [
+        *_remark(unnamed, "left out: no kind (activation, gradient, …) is recognised in its name"),
+        *_remark(empty, "left out: it is empty, there is nothing to measure"),
+        *_remark(undated, "no step is named: it is charted at step 0"),
+        *_absent(found, selection),
+    ]
+    work = [
+        FileWork(
+            found.root,
+            path,
+            tuple((ref, planned(ref.kind or "", wanted)) for ref in refs),
+            npy_dtype,
+        )
+        for path, refs in groupby((ref for ref in chosen if 0 not in ref.shape), lambda r: r.path)
+    ]
+    if not work:
+        raise NothingToDo(_nothing(found, selection))
+    return work, remarks
+
+
+def matches_module(module: str, wanted: str | None) -> bool:
+    """Whether a module's name contains `wanted`, or matches it where that is a pattern."""
+    if wanted is None:
+        return True
+    if any(sign in wanted for sign in "*?["):
+        return fnmatch.fnmatchcase(module, wanted)
+    return wanted in module
+
+
+def _remark(refs: Sequence[TensorRef], message: str) -> list[Problem]:
+    if not refs:
+        return []
+    others = f" (and {len(refs) - 1} more tensors like it)" if len(refs) > 1 else ""
+    return [Problem(refs[0].name, f"{message}{others}", failure=False)]
+
+
+def _absent(found: Scan, selection: Selection) -> list[Problem]:
+    """A remark for layers and steps that were asked for and are not there."""
+    remarks = []
+    for word, wanted, present in (
+        ("layer", selection.layers, {ref.layer for ref in found}),
+        ("step", selection.steps, {ref.step for ref in found}),
+    ):
+        missing = sorted((wanted or frozenset()) - present)
+        if missing:
+            remarks.append(
+                Problem(found.root, f"has no {word} {amounts.ranges(missing)}", failure=False)
+            )
+    return remarks
+
+
+def _nothing(found: Scan, selection: Selection) -> str:
+    """Why nothing is selected, by what there is."""
+    if not found.refs:
+        return (
+            f"nothing to analyse in {found.root}: no tensor was found in {found.files} dump files"
+            if found.files
+            else f"nothing to analyse in {found.root}: it holds no dump file that numscope reads"
+        )
+    kinds = sorted({ref.kind for ref in found if ref.kind})
+    there = [f"kinds {', '.join(kinds) or 'none recognised'}"]
+    there += [
+        f"{word}s {amounts.span(values)}"
+        for word, values in (
+            ("layer", {ref.layer for ref in found if ref.layer is not None}),
+            ("step", {ref.step for ref in found if ref.step is not None}),
+        )
+        if values
+    ]
+    asked = [f"kinds {','.join(selection.kinds)}"]
+    asked += [f"layers {amounts.ranges(selection.layers)}"] if selection.layers is not None else []
+    asked += [f"steps {amounts.ranges(selection.steps)}"] if selection.steps is not None else []
+    asked += [f"module {selection.module}"] if selection.module is not None else []
+    return f"nothing to analyse for {'; '.join(asked)}; {found.root} has {'; '.join(there)}"

@@ -1,0 +1,199 @@
+"""Measuring by panels: read once, each is measured for every recipe while it is in cache.
+
+A strip's panels are measured one after the other and the strips' records are added in order, so the
+result does not depend on who measured what. Tiles that reach beyond a panel, such as a whole axis,
+need the statistics of the whole tensor first, which takes one more reading.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import ml_dtypes
+import numpy as np
+
+from numscope import kernels
+from numscope.measure import ErrorSums
+from numscope.panels import InMemory, Panel, Panels, Source, matrix, panel_extent, read_panels
+from numscope.tiling import Task, Tiles
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from numscope.recipes import Recipe
+
+T = TypeVar("T")
+U = TypeVar("U")
+#: Calls a function for each item, possibly at once, and gives the results in the items' order.
+Map = Callable[[Callable[[T], U], Iterable[T]], Iterator[U]]
+
+
+def measure_array(x: ArrayLike, recipes: Sequence[Recipe]) -> list[ErrorSums]:
+    """What each recipe does to an array in memory, see `measure.measure`."""
+    return measure(InMemory(matrix(x)), recipes)
+
+
+def warm_up(recipe: Recipe) -> None:
+    """Compile what measuring takes if this installation has not done so yet."""
+    measure_array(np.zeros((1, 1), ml_dtypes.bfloat16), (recipe,))
+
+
+def measure(
+    source: Source, recipes: Sequence[Recipe], over: Map[Any, Any] = map
+) -> list[ErrorSums]:
+    """What each recipe does to a tensor, one record per recipe.
+
+    Parameters
+    ----------
+    source
+        The tensor.
+    recipes
+        The recipes; those with equal panels share one reading.
+    over
+        What to map strips with. The records do not depend on it.
+    """
+    records = [ErrorSums()] * len(recipes)
+    for indices, reading in readings(source, recipes, over):
+        parts = over(reading.measure, reading.panels.strips)
+        merged = reduce(lambda a, b: [x + y for x, y in zip(a, b, strict=True)], parts)
+        for index, record in zip(indices, merged, strict=True):
+            records[index] = record
+    return records
+
+
+def readings(
+    source: Source, recipes: Sequence[Recipe], over: Map[Any, Any]
+) -> Iterator[tuple[list[int], Reading]]:
+    """The readings that measure a tensor, each with the positions of its recipes."""
+    if not source.rows or not source.cols:
+        return
+    groups: dict[tuple[int, int], list[int]] = {}
+    tasks = [Task.on(source, recipe) for recipe in recipes]
+    for index, task in enumerate(tasks):
+        groups.setdefault(panel_extent(task.tile), []).append(index)
+    for extent, indices in groups.items():
+        panels = Panels(source.rows, source.cols, *extent)
+        chosen = _scaled([tasks[index] for index in indices], source, panels, over)
+        yield indices, Reading(source, panels, tuple(chosen))
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One reading of a tensor: the recipes that share its panels. Measures strip by strip."""
+
+    source: Source
+    panels: Panels
+    tasks: tuple[Task, ...]
+
+    def measure(self, start: int) -> list[ErrorSums]:
+        """The records of the strip that begins at row `start`, one per task.
+
+        The record of tiles that need the whole tensor's statistics is in the first strip.
+        """
+        stop = self.panels.strip_stop(start)
+        totals = [_Totals(task, start, stop) for task in self.tasks]
+        for panel in read_panels(self.source, self.panels, start, stop):
+            for each in totals:
+                each.add(panel)
+        return [each.record() for each in totals]
+
+    def statistics(self, start: int) -> list[Tiles]:
+        """The tiles that the strip from row `start` on lies in, one grid per task."""
+        stop = self.panels.strip_stop(start)
+        offsets = [start % task.tile[0] for task in self.tasks]
+        found = [
+            Tiles.over((offset + stop - start, self.panels.cols), task.tile)
+            for offset, task in zip(offsets, self.tasks, strict=True)
+        ]
+        for panel in read_panels(self.source, self.panels, start, stop):
+            for offset, tiles, task in zip(offsets, found, self.tasks, strict=True):
+                tiles.take_in(panel.x32, offset + panel.row - start, panel.col, task.tile)
+        return found
+
+
+class _Totals:
+    """What one task adds up over a strip."""
+
+    def __init__(self, task: Task, start: int, stop: int) -> None:
+        self.task = task
+        self.start = start
+        self.element = kernels.numbers(task.recipe.element_format)
+        self.counts = np.zeros(3, np.int64)
+        self.sum_ee = np.zeros(1)
+        self.max_error = np.zeros(1)
+        self.row_counts = np.zeros((stop - start, 2), np.int64)
+        self.row_sums = np.zeros((stop - start, 3))
+        self.tiles = task.scaled.record if task.scaled and start == 0 else ErrorSums()
+        self.count = self.nan_count = self.inf_count = 0
+        self.amax = 0.0
+
+    def add(self, panel: Panel) -> None:
+        scaled = self.task.scale_panel(panel)
+        if not self.task.scaled:
+            self.tiles += scaled.record
+        rows = slice(panel.row - self.start, panel.row - self.start + panel.x.shape[0])
+        kernels.accumulate(
+            panel.x,
+            panel.x32,
+            scaled.grid(panel.row, panel.col, self.task.tile),
+            scaled.multipliers,
+            scaled.scales,
+            self.element,
+            self.counts,
+            self.sum_ee,
+            self.max_error,
+            self.row_counts[rows],
+            self.row_sums[rows],
+        )
+        self.count += panel.x.size
+        self.nan_count += panel.nan_count
+        self.inf_count += panel.inf_count
+        self.amax = max(self.amax, panel.amax)
+
+    def record(self) -> ErrorSums:
+        sums = np.array([0.0, 0.0, 0.0, 0.0, math.inf])
+        rows = np.zeros(2, np.int64)
+        kernels.row_cosines(self.row_counts, self.row_sums, sums, rows)
+        zeros, underflow, saturated = self.counts.tolist()
+        return self.tiles + ErrorSums(
+            count=self.count,
+            zeros=zeros - self.nan_count - self.inf_count,
+            nan_count=self.nan_count,
+            inf_count=self.inf_count,
+            underflow_count=underflow,
+            saturated_count=saturated,
+            sum_xx=float(sums[kernels.XX]),
+            sum_yy=float(sums[kernels.YY]),
+            sum_xy=float(sums[kernels.XY]),
+            sum_ee=float(self.sum_ee[0]),
+            amax=self.amax,
+            max_abs_error=float(self.max_error[0]),
+            row_count=len(self.row_sums),
+            zero_rows=int(rows[0]),
+            flushed_rows=int(rows[1]),
+            sum_row_cosine=float(sums[3]),
+            min_row_cosine=float(sums[4]) if sums[4] < math.inf else math.nan,
+        )
+
+
+def _scaled(
+    tasks: Sequence[Task], source: Source, panels: Panels, over: Map[Any, Any]
+) -> list[Task]:
+    """The tasks, with scales for those whose tiles reach beyond a panel, by one more reading."""
+    wide = [task for task in tasks if not panels.holds(task.tile)]
+    if not wide:
+        return list(tasks)
+    whole = [Tiles.over((panels.rows, panels.cols), task.tile) for task in wide]
+    reading = Reading(source, panels, tuple(wide))
+    for start, found in zip(panels.strips, over(reading.statistics, panels.strips), strict=True):
+        for task, tiles, part in zip(wide, whole, found, strict=True):
+            tiles.merge(part, start // task.tile[0])
+    done = iter(
+        replace(task, scaled=task.scale(tiles, 0, 0))
+        for task, tiles in zip(wide, whole, strict=True)
+    )
+    return [task if panels.holds(task.tile) else next(done) for task in tasks]
