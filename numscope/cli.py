@@ -61,6 +61,7 @@ def cli() -> None:
 @click.option(
     "--recipe",
     "recipes",
+    envvar="NUMSCOPE_ANALYZE_RECIPE",
     type=RecipeType(),
     multiple=True,
     default=("ling",),
@@ -70,6 +71,7 @@ def cli() -> None:
 @click.option(
     "--tile",
     "tiles",
+    envvar="NUMSCOPE_ANALYZE_TILE",
     type=TileType(),
     multiple=True,
     help="Tile shape instead of the recipes' own, such as 1x64 or 128x128; can be repeated.",
@@ -203,6 +205,7 @@ def analyze(
 @click.option(
     "--format",
     "suffix",
+    envvar="NUMSCOPE_PLOT_FORMAT",
     type=click.Choice(["png", "svg", "pdf"]),
     default="png",
     show_default=True,
