@@ -144,7 +144,15 @@ def analyze(
     except NothingToDo:
         _say(err, found.problems, quiet=quiet, verbose=verbose)
         raise
-    results = claim(out, str(Path(dump).resolve()), fresh=fresh)
+    run_facts: dict[str, Any] = {
+        "numscope": __version__,
+        "command": ctx.obj,
+        "dump": str(Path(dump).resolve()),
+        "recipes": {each.label: _facts(each.recipe) for each in wanted},
+        "files": len(work),
+    }
+    results = claim(out, run_facts["dump"], fresh=fresh)
+    results.keep_run({**run_facts, "finished": False})  # whose folder it is if this is killed
 
     with waiting(err, "compiling the loops, once per installation,", quiet=quiet):
         warm_up(wanted[0].recipe)
@@ -176,11 +184,8 @@ def analyze(
     results.forget_charts(but=pictures)
     results.keep_run(
         {
-            "numscope": __version__,
-            "command": ctx.obj,
-            "dump": str(Path(dump).resolve()),
-            "recipes": {each.label: _facts(each.recipe) for each in wanted},
-            "files": len(work),
+            **run_facts,
+            "finished": True,
             "tensors": len({(row.path, row.key) for row in rows}),
             "skipped": [_problem(each) for each in problems if each.failure],
             "warnings": [_problem(each) for each in problems if not each.failure],
