@@ -171,6 +171,7 @@ def test_run_json_says_what_was_done(call: Call, folder: Path) -> None:
             },
         },
         "files": 1,
+        "finished": True,
         "tensors": 1,
         "skipped": [{"where": "bad.safetensors", "message": "is empty"}],
         "warnings": [
@@ -673,6 +674,22 @@ def test_an_interrupt_has_its_own_code(call: Call, monkeypatch: pytest.MonkeyPat
     code, out, err = call("scan", "dump")
     assert (code, out) == (130, "")
     assert err.endswith("numscope: interrupted\n")
+
+
+def test_a_run_that_was_killed_can_be_repeated(
+    call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "merge_layers", interrupted)
+        assert call("analyze", "dump", "--no-charts").code == 130
+    left = json.loads((folder / "numscope-out" / "run.json").read_text())
+    assert (left["dump"], left["finished"]) == (str(folder / "dump"), False)
+    assert call("analyze", "dump", "--no-charts").code == 0
+    done = json.loads((folder / "numscope-out" / "run.json").read_text())
+    assert done["finished"] is True
 
 
 # plot, scan, recipes.
