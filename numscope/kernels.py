@@ -107,16 +107,16 @@ def widen_bfloat16(bits: NDArray[np.uint16], x: Float32) -> None:
 
 
 @compiled
-def count_nonfinite(x: Float32) -> np.int64:
-    """How many values of `x` (rows, cols) are NaN or infinite."""
-    count = np.int64(0)
+def largest_magnitude(x: Float32) -> np.float32:
+    """Largest magnitude in `x` (rows, cols), where NaN is beyond infinity; 0 if `x` is empty."""
+    largest = np.int32(0)
     for r in range(x.shape[0]):
         row = x[r]
-        found = np.int32(0)
+        high = np.int32(0)
         for c in range(row.size):
-            found += np.int32((np.float32(row[c]).view(np.int32) & _EXPONENT) == _EXPONENT)
-        count += found
-    return count
+            high = max(high, np.int32(np.float32(row[c]).view(np.int32) & _MAGNITUDE))
+        largest = max(largest, high)
+    return np.int32(largest).view(np.float32)
 
 
 @compiled
