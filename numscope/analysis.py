@@ -9,20 +9,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numscope
 from numscope import dumps, streaming, tables
 from numscope.dumps import Kind, Problem, TensorRef
-from numscope.dumps.sources import Stamp, stamp_of
-from numscope.engines import Threads, usable_cpus
-from numscope.errors import DumpError
+from numscope.dumps.sources import stamp_of
+from numscope.engines import Threads
+from numscope.errors import DumpError, EngineError
 from numscope.measure import ErrorSums
 from numscope.plans import DEFAULT_KINDS, FileWork, Selection, plan, schemes
 from numscope.recipes import Recipe, Tile
+from numscope.resources import usable_cpus
 from numscope.tables import Row
 
 if TYPE_CHECKING:
@@ -30,6 +32,16 @@ if TYPE_CHECKING:
 
 #: Makes a context for each time that work waits for a file.
 Waiting = Callable[[], AbstractContextManager[object]]
+
+#: As `measure_apart` takes it.
+Apart = Callable[
+    [
+        Callable[[FileWork], "FileResult"],
+        Iterable[FileWork],
+        Callable[[FileWork, str], "FileResult"],
+    ],
+    Iterator["FileResult"],
+]
 
 #: Files whose tensors take no more bytes are measured by one thread.
 SMALL_BYTES = 16 * 2**20
@@ -153,14 +165,56 @@ def measure_file(file: FileWork, while_reading: Waiting = nullcontext) -> FileRe
         return _file_result(file, dump, map(measure, _strips(file, dump, map, while_reading)))
 
 
+def measure_apart(work: Iterable[FileWork], over: Apart) -> Iterator[FileResult]:
+    """Measure dump files where `over` likes, in any order; what fails there is tried once more.
+
+    Parameters
+    ----------
+    work
+        The files.
+    over
+        Maps a function over items, and gives what its last argument makes of an item if nobody can
+        call the function and come back.
+    """
+    measure = partial(_measure_there, numscope.__version__)
+    failed: list[FileWork] = []
+    for result in over(measure, work, _lost):
+        if any(each.failure for each in result.problems):
+            failed.append(result.work)
+        else:
+            yield result
+    yield from over(measure, failed, _lost)
+
+
+def _measure_there(version: str, file: FileWork) -> FileResult:
+    """Measure a file in another process.
+
+    Raises
+    ------
+    EngineError
+        If another version of numscope would do it.
+    """
+    if version != numscope.__version__:
+        raise EngineError(
+            f"a worker has numscope {numscope.__version__} instead of {version}; install the same"
+        )
+    return measure_file(file)
+
+
+def _lost(file: FileWork, message: str) -> FileResult:
+    return FileResult(file, (), (Problem(file.path, message),))
+
+
 def _file_result(
     file: FileWork, dump: dumps.DumpFile | None, pieces: Iterable[_Piece]
 ) -> FileResult:
     rows: list[Row] = []
     problems: list[Problem] = []
+    whole: FileResult | None = None
     for position, parts in groupby(pieces, key=lambda piece: piece.position):
         if position is None:
-            return next(piece.result for piece in parts if piece.result)
+            whole = next(piece.result for piece in parts)
+            continue
         ref, recipes = file.tensors[position]
         try:
             records = _merged(parts)
@@ -171,14 +225,7 @@ def _file_result(
             tables.row(ref, each.recipe, records[index], label=each.label)
             for index, each in enumerate(recipes)
         )
-    if dump:
-        try:
-            change = _change(file, dump.stamp_now)
-        except DumpError as error:
-            return _unread(file, error)
-        if change:
-            return FileResult(file, (), (change,))
-    return FileResult(file, tuple(rows), tuple(problems))
+    return whole or _believed(FileResult(file, tuple(rows), tuple(problems)), dump)
 
 
 def _counted(
@@ -273,21 +320,35 @@ def _open(file: FileWork) -> dumps.DumpFile:
 def _unread(file: FileWork, error: DumpError) -> FileResult:
     """The result of a file that cannot be opened."""
     now = stamp_of(Path(file.root, file.path))
-    change = _change(file, now) if now else None
-    return FileResult(file, (), (change or Problem(file.path, str(error)),))
+    if now and file.stamp and now.size > file.stamp.size:
+        return _left(file)
+    return FileResult(file, (), (Problem(file.path, str(error)),))
 
 
-def _change(file: FileWork, now: Stamp) -> Problem | None:
-    """What is to be said if the file is not what was scanned: nothing of it may be believed.
+def _believed(result: FileResult, dump: dumps.DumpFile | None) -> FileResult:
+    """The result, unless the file was changed meanwhile."""
+    file = result.work
+    if dump is None or file.stamp is None:
+        return result
+    try:
+        now = dump.stamp_now
+    except DumpError as error:
+        return _unread(file, error)
+    if now.size > dump.stamp.size:
+        return _left(file)
+    if not result.problems and now != dump.stamp:
+        message = "was changed while it was being read; the next run measures it again"
+        return FileResult(file, (), (Problem(file.path, message),))
+    if not result.problems and dump.stamp != file.stamp:
+        message = "was replaced since it was scanned"
+        return replace(result, problems=(Problem(file.path, message, failure=False),))
+    return result
 
-    One that grows is still being written; the next run takes it when it is whole.
-    """
-    if file.stamp is None or file.stamp == now:
-        return None
-    if now.size > file.stamp.size:
-        message = "is still being written: it grew since it was scanned; left for the next run"
-        return Problem(file.path, message, failure=False)
-    return Problem(file.path, "has changed since it was scanned; the next run takes it as it is")
+
+def _left(file: FileWork) -> FileResult:
+    """The result of a file that is not yet whole."""
+    message = "is still being written: it has grown since it was scanned; left for the next run"
+    return FileResult(file, (), (Problem(file.path, message, failure=False),))
 
 
 def _array(dump: dumps.DumpFile, ref: TensorRef) -> dumps.StoredArray:

@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 from numscope import parts, runs
 from numscope.analysis import FileResult
 from numscope.dumps import Problem
+from numscope.logs import Log
 from numscope.merging import Merged, merge
 from numscope.parts import Origin, Part
 from numscope.plans import FileWork
 from numscope.results import Results
 from numscope.runs import RunPlan
 from numscope.shards import Shard
+from numscope.workers import Workers
 
 
 @dataclass(slots=True)
@@ -51,6 +53,24 @@ class Batch:
         self.finished = len(self.work) - len(todo)
         return todo
 
+    def measure(self, workers: Workers, log: Log) -> list[Problem]:
+        """Measure what has no part yet, and keep it; what could not be read."""
+        todo = self.todo()
+        if self.finished:
+            log.note(f"{self.finished} of {len(self.work)} dump files were finished before")
+        return self._measure(todo, workers, log) if todo else []
+
+    def _measure(self, todo: Sequence[FileWork], workers: Workers, log: Log) -> list[Problem]:
+        problems: list[Problem] = []
+        with log.progress(sum(file.bytes for file in todo), len(todo)) as meter:
+            for result in workers.results(
+                todo, self.keep, lambda count: meter.advance(files=0, bytes=count)
+            ):
+                problems.extend(result.problems)
+                self.finished += not result.problems
+                meter.advance(failures=sum(each.failure for each in result.problems))
+        return problems
+
     def keep(self, result: FileResult) -> FileResult:
         """Keep what was measured in a file; safe from any thread.
 
@@ -69,11 +89,14 @@ class Batch:
             self.plan = replace(self.plan, problems=tuple(problems))
             runs.begin(self.results.plans, self.plan, self.shard)
 
-    def merge(self) -> tuple[Merged, list[FileWork]]:
-        """The tables of all files; and those of this shard whose part was lost meanwhile."""
+    def merge(self, workers: Workers, log: Log) -> Merged:
+        """Make the tables; parts that somebody has taken away meanwhile are made again, once."""
         merged = merge(self.results, self.plan.files)
         lost = {each.path for each in merged.missing}
-        return merged, [file for file in self.work if file.path in lost]
+        if not lost:
+            return merged
+        self._measure([file for file in self.work if file.path in lost], workers, log)
+        return merge(self.results, self.plan.files)
 
     def advice(self) -> str:
         """How to go on after a stop."""
@@ -88,6 +111,8 @@ def begin(
     plan: RunPlan,
     work: Sequence[FileWork],
     shard: Shard,
+    *,
+    fresh: bool = False,
 ) -> Batch:
     """Begin a shard of a run, or go on with it.
 
@@ -97,10 +122,17 @@ def begin(
         Of the whole run; its files are those of `work`.
     work
         What is to be measured in the files of the whole run.
+    fresh
+        Whether nothing of an earlier run is to be used.
     """
+    own = [work[at] for at in shard.takes([file.bytes for file in plan.files])]
+    if fresh:
+        results.forget([file.path for file in own] if shard.count > 1 else None)
+    # Whose folder it is, if this is killed.
+    if fresh or shard.count == 1 or not results.has_run:
+        results.keep_run({**plan.facts, "finished": False})
     runs.begin(results.plans, plan, shard)
-    own = shard.takes([file.bytes for file in plan.files])
-    return Batch(results, plan, [work[at] for at in own], shard)
+    return Batch(results, plan, own, shard)
 
 
 def origins(work: Sequence[FileWork]) -> tuple[Origin, ...]:

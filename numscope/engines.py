@@ -6,7 +6,6 @@ interpreter's lock, so threads are enough on one machine.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -85,8 +84,3 @@ class Threads:
     def _call(self, function: Callable[[T], U], item: T) -> U:
         with self._computing:
             return function(item)
-
-
-def usable_cpus() -> int:
-    """How many CPUs this process may run on: its affinity, not the machine."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

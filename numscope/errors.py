@@ -31,3 +31,7 @@ class ResultsError(NumscopeError):
 
 class NothingToDo(NumscopeError):
     """There is nothing to analyse or to draw."""
+
+
+class EngineError(NumscopeError):
+    """What was to do the work cannot: no Dask scheduler, or workers that lack numscope."""

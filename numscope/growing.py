@@ -9,13 +9,26 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from numscope.dumps import Problem
+from numscope.dumps import Problem, Scan
 from numscope.dumps.sources import Stamp, stamp_of
 
 #: A file that was changed before is taken to be as its writer left it.
 RECENT_SECONDS = 60.0
 #: Whoever is writing a file changes it at least so often.
 PAUSE_SECONDS = 1.0
+
+
+class Growing:
+    """The problems of a scan, which are looked at again when other work is done."""
+
+    def __init__(self, found: Scan) -> None:
+        self._found = found
+        self._scanned = time.time()
+
+    def settled(self) -> list[Problem]:
+        """The problems, as `settle` gives them."""
+        found = self._found
+        return settle(found.problems, Path(found.folder), found.stamps, self._scanned)
 
 
 def settle(

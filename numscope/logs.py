@@ -23,10 +23,14 @@ if TYPE_CHECKING:
 class Log(Protocol):
     """What a command may say."""
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing but errors is wanted."""
+
     def note(self, text: str) -> None:
         """Something worth knowing."""
 
-    def error(self, text: str) -> None:
+    def failure(self, text: str) -> None:
         """Why the command ends."""
 
     def problems(self, problems: Sequence[Problem]) -> None:
@@ -47,21 +51,21 @@ class ForPeople:
 
     def __init__(self, err: Console, *, quiet: bool, verbose: bool = False) -> None:
         self._err = err
-        self._is_quiet = quiet
+        self.is_quiet = quiet
         self._is_verbose = verbose
 
     def note(self, text: str) -> None:
         """Print a line."""
-        if not self._is_quiet:
+        if not self.is_quiet:
             console.print_plain(self._err, f"numscope: {text}")
 
-    def error(self, text: str) -> None:
+    def failure(self, text: str) -> None:
         """Print a line."""
         console.print_plain(self._err, f"numscope: {text}")
 
     def problems(self, problems: Sequence[Problem]) -> None:
         """Print failures always, remarks unless quiet, many that are alike only if verbose."""
-        said = [each for each in problems if each.failure or not self._is_quiet]
+        said = [each for each in problems if each.failure or not self.is_quiet]
         if self._is_verbose:
             console.print_problems(self._err, said, most=None)
         else:
@@ -69,15 +73,15 @@ class ForPeople:
 
     def counting(self, verb: str) -> AbstractContextManager[progress.Count]:
         """Show how many files were looked at."""
-        return progress.counting(self._err, verb, quiet=self._is_quiet)
+        return progress.counting(self._err, verb, quiet=self.is_quiet)
 
     def waiting(self, what: str) -> AbstractContextManager[None]:
         """Show what is waited for."""
-        return progress.waiting(self._err, what, quiet=self._is_quiet)
+        return progress.waiting(self._err, what, quiet=self.is_quiet)
 
     def progress(self, total_bytes: int, total_files: int) -> AbstractContextManager[Progress]:
         """Show how far the job is."""
-        return progress.progress(self._err, total_bytes, total_files, self._is_quiet)
+        return progress.progress(self._err, total_bytes, total_files, self.is_quiet)
 
 
 class AsJson:
@@ -88,13 +92,13 @@ class AsJson:
 
     def __init__(self, write: Callable[[str], object], *, quiet: bool) -> None:
         self._write = write
-        self._is_quiet = quiet
+        self.is_quiet = quiet
 
     def note(self, text: str) -> None:
         """`{"event": "note", "message": …}`."""
         self._say("note", message=text)
 
-    def error(self, text: str) -> None:
+    def failure(self, text: str) -> None:
         """`{"event": "error", "message": …}`."""
         self._say("error", is_error=True, message=text)
 
@@ -142,5 +146,5 @@ class AsJson:
         )
 
     def _say(self, event: str, *, is_error: bool = False, **facts: Any) -> None:
-        if is_error or not self._is_quiet:
+        if is_error or not self.is_quiet:
             self._write(json.dumps({"event": event} | facts) + "\n")

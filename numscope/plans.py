@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
@@ -146,6 +146,27 @@ def plan(
     if not work:
         raise NothingToDo(_nothing(found, selection, empty))
     return work, remarks
+
+
+def settings(
+    selection: Selection, wanted: Sequence[Scheme], reading: Mapping[str, object]
+) -> dict[str, str]:
+    """The options that change a row of the tables, as text, by their names on the command line.
+
+    `reading` is how the dump is understood, as for `dumps.scan`.
+    """
+    facts = {
+        "--recipe": ",".join(each.label for each in wanted),
+        "--kinds": ",".join(selection.kinds),
+        "--layers": "all" if selection.layers is None else amounts.ranges(selection.layers),
+        "--steps": "all" if selection.steps is None else amounts.ranges(selection.steps),
+        "--module": selection.module or "all",
+    }
+    return facts | {
+        f"--{name.replace('_', '-')}": str(value)
+        for name, value in sorted(reading.items())
+        if value
+    }
 
 
 def matches_module(module: str, wanted: str | None) -> bool:

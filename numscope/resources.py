@@ -21,7 +21,7 @@ def usable_cpus(root: Path = _ROOT) -> int:
         count = len(os.sched_getaffinity(0))
     else:
         count = os.cpu_count() or 1
-    return max(1, min(count, math.ceil(cpu_quota(root))))
+    return max(1, math.ceil(min(count, cpu_quota(root))))
 
 
 def usable_memory(root: Path = _ROOT) -> int:
@@ -75,7 +75,7 @@ def _groups(root: Path, controller: str) -> Iterator[Path]:
         return
     mount = root / "sys/fs/cgroup"
     for line in lines:
-        number, controllers, path = (line.split(":", 2) + ["", ""])[:3]
+        number, controllers, path = [*line.split(":", 2), "", ""][:3]
         if number == "0" and not controllers:
             base = mount
         elif controller in controllers.split(","):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from numscope import parts, runs, tables, writing
+from numscope import parts, tables, writing
 from numscope.errors import ResultsError
 from numscope.tables import LayerRow, Row
 
@@ -20,7 +20,7 @@ RUN, TENSORS, LAYERS, FINDINGS = "run.json", "tensors.csv", "layers.csv", "findi
 CHARTS, PARTS, PLANS = "charts", "parts", "plans"
 
 #: What a folder of results holds, in whatever state it is.
-_MARKS = (TENSORS, LAYERS, FINDINGS, CHARTS)
+_MARKS = (TENSORS, LAYERS, FINDINGS, CHARTS, PARTS)
 _CHART_SUFFIXES = (".csv", ".png", ".svg", ".pdf")
 
 
@@ -79,11 +79,18 @@ class Results:
         for folder in (self.folder, self.parts, self.plans, self.folder / CHARTS):
             writing.remove_leftovers(folder)
 
-    def forget(self, *, with_parts: bool) -> None:
-        """Remove the tables of an earlier run, and its parts and plans too if asked for."""
+    def forget(self, paths: Collection[str] | None = None) -> None:
+        """Remove the tables of an earlier run, and the parts of these dump files, all if `None`."""
         _remove(self.tables)
-        if with_parts:
+        if paths is None:
             _remove([*self.parts.glob("*.csv"), *self.plans.glob("*.json")])
+        else:
+            _remove(self.parts / parts.part_name(path) for path in paths)
+
+    @property
+    def has_run(self) -> bool:
+        """Whether there is a run.json, of a finished run or not."""
+        return (self.folder / RUN).exists()
 
     @property
     def tables(self) -> list[Path]:
@@ -121,34 +128,33 @@ def claim(folder: Path, dump: str, *, fresh: bool = False) -> Results:
     ResultsError
         If it cannot be written, or holds the results of another dump.
     """
-    results = Results(folder)
     try:
-        for each in (results.parts, results.plans):
-            each.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=each):
-                pass
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
     except OSError as error:
         raise ResultsError(
             f"cannot write results to {folder}: {error.strerror}; choose another folder with --out"
         ) from error
     if not fresh:
-        _refuse_others(results, dump)
-    return results
+        _refuse_others(folder, dump)
+    return Results(folder)
 
 
-def _refuse_others(results: Results, dump: str) -> None:
-    folder = results.folder
+def _refuse_others(folder: Path, dump: str) -> None:
     advice = "choose another folder with --out, or replace them with --fresh"
     try:
-        owners = {json.loads((folder / RUN).read_text(encoding="utf-8")).get("dump")}
+        found = json.loads((folder / RUN).read_text(encoding="utf-8"))["dump"]
     except FileNotFoundError:
-        owners = {each.plan.dump for each in runs.begun(results.plans)}
-        if not owners and any((folder / name).exists() for name in _MARKS):
+        if any((folder / name).exists() for name in _MARKS):
             raise ResultsError(f"{folder} holds results without a {RUN}; {advice}") from None
-    except (OSError, ValueError, AttributeError) as error:
-        raise ResultsError(f"{folder / RUN} cannot be read: {error}; {advice}") from error
-    for owner in owners - {dump}:
-        raise ResultsError(f"{folder} holds the results of {owner}, not of {dump}; {advice}")
+        return
+    except OSError as error:
+        raise ResultsError(f"{folder / RUN} cannot be read: {error.strerror}; {advice}") from error
+    except (ValueError, TypeError, LookupError) as error:
+        raise ResultsError(f"{folder / RUN} was not written by numscope; {advice}") from error
+    if found != dump:
+        raise ResultsError(f"{folder} holds the results of {found}, not of {dump}; {advice}")
 
 
 def _remove(paths: Iterable[Path]) -> None:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from numscope import shards, writing
+from numscope import __version__, shards, writing
 from numscope.dumps import Problem
 from numscope.errors import ResultsError
 from numscope.parts import Origin
@@ -32,6 +32,8 @@ class RunPlan:
     ----------
     dump
         The dump folder.
+    command
+        The command line.
     settings
         All options that change a row, as text by name.
     recipes
@@ -43,10 +45,22 @@ class RunPlan:
     """
 
     dump: str
+    command: tuple[str, ...]
     settings: Mapping[str, str]
     recipes: Mapping[str, Mapping[str, str]]
     files: tuple[Origin, ...]
     problems: tuple[Problem, ...] = ()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What run.json says before anything is measured."""
+        return {
+            "numscope": __version__,
+            "command": list(self.command),
+            "dump": self.dump,
+            "recipes": self.recipes,
+            "files": len(self.files),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +144,7 @@ def standing(folder: Path) -> Standing:
     present = {each.shard.index for each in all_begun}
     plan = RunPlan(
         latest.plan.dump,
+        latest.plan.command,
         latest.plan.settings,
         latest.plan.recipes,
         tuple(files[path] for path in sorted(files)),
@@ -140,6 +155,23 @@ def standing(folder: Path) -> Standing:
         tuple(Shard(index, count) for index in range(1, count + 1) if index not in present),
         _owners(latest.plan.files, count),
     )
+
+
+def absent(standing: Standing, missing: Sequence[Origin]) -> list[Problem]:
+    """A failure for each shard that has not begun, and for each that is not finished."""
+    folder = standing.plan.dump
+    found = [
+        Problem(folder, f"shard {shard} has not been run: its files are missing")
+        for shard in standing.missing
+    ]
+    by_shard: dict[Shard | None, list[Origin]] = {}
+    for file in missing:
+        by_shard.setdefault(standing.owners.get(file.path), []).append(file)
+    for shard, files in by_shard.items():
+        if shard not in standing.missing:
+            others = f" and {len(files) - 1} more files" if len(files) > 1 else ""
+            found.append(Problem(files[0].path, f"has no part{others}: run shard {shard} again"))
+    return found
 
 
 def _owners(files: Sequence[Origin], count: int) -> dict[str, Shard]:
@@ -160,7 +192,8 @@ def _refuse_others(one: Begun, latest: Begun) -> None:
 def _plan(facts: dict[str, Any]) -> RunPlan:
     files = tuple(Origin(**each) for each in facts.pop("files"))
     problems = tuple(Problem(**each) for each in facts.pop("problems"))
-    return RunPlan(**facts, files=files, problems=problems)
+    command = tuple(facts.pop("command"))
+    return RunPlan(**facts, command=command, files=files, problems=problems)
 
 
 def _note_name(shard: Shard) -> str:

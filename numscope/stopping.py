@@ -24,7 +24,8 @@ class Stopped(BaseException):
     """Raised by a signal; no `Exception`, so that nobody takes it for a failure of their own."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(number).name}")
+        name = signal.Signals(number).name
+        super().__init__("interrupted" if number == signal.SIGINT else f"stopped by {name}")
         self.exit_code = 128 + number
 
 
@@ -35,6 +36,7 @@ class Stopping:
         self.advice: Callable[[], str] = lambda: ""
         self._say = say
         self._stopped: Stopped | None = None
+        self._timer: threading.Timer | None = None
         self._has_spoken = threading.Lock()
 
     def receive(self, number: int, _frame: FrameType | None) -> None:
@@ -48,9 +50,9 @@ class Stopping:
         if self._stopped:
             os._exit(self._stopped.exit_code)
         self._stopped = Stopped(number)
-        timer = threading.Timer(GRACE, self._end, (self._stopped,))
-        timer.daemon = True
-        timer.start()
+        self._timer = threading.Timer(GRACE, self._end, (self._stopped,))
+        self._timer.daemon = True
+        self._timer.start()
         raise self._stopped
 
     def speak(self, stopped: Stopped) -> None:
@@ -58,6 +60,11 @@ class Stopping:
         if self._has_spoken.acquire(blocking=False):
             advice = self.advice()
             self._say(f"{stopped}; {advice}" if advice else str(stopped))
+
+    def calm(self) -> None:
+        """Let the process go on: the command has ended."""
+        if self._timer:
+            self._timer.cancel()
 
     def _end(self, stopped: Stopped) -> None:
         self.speak(stopped)
@@ -75,5 +82,6 @@ def stoppable(say: Callable[[str], object]) -> Iterator[Stopping]:
     try:
         yield stopping
     finally:
+        stopping.calm()
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -19,7 +19,16 @@ import numpy as np
 
 from numscope import kernels
 from numscope.measure import ErrorSums
-from numscope.panels import InMemory, Panel, Panels, Source, matrix, panel_extent, read_panels
+from numscope.panels import (
+    READ_BYTES,
+    InMemory,
+    Panel,
+    Panels,
+    Source,
+    matrix,
+    panel_extent,
+    read_panels,
+)
 from numscope.tiling import Task, Tiles
 
 if TYPE_CHECKING:

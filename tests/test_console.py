@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from numscope.console import print_problems, print_written, scan_table, summary
+from numscope.console import print_problems, print_written, summary
 from numscope.dumps.refs import Kind, Problem, Scan, TensorRef
+from numscope.inventory import scan_table
 from numscope.series import Series, XName
 
 

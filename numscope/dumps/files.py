@@ -118,6 +118,7 @@ class DumpFile(Mapping[Key, StoredArray]):
     ) -> None:
         self._file = file
         self._scratch = scratch
+        self._is_closed = False
         self._arrays = contents.arrays
         self._passed_over = contents.passed_over
         self.format = file_format
@@ -163,9 +164,11 @@ class DumpFile(Mapping[Key, StoredArray]):
         return self._file.stamp
 
     def close(self) -> None:
-        """Close the file. The tensors can no longer be read."""
-        self._scratch.close()
-        self._file.close()
+        """Close the file, if it is open. The tensors can no longer be read."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._scratch.close()
+            self._file.close()
 
 
 def format_by_name(path: str) -> FileFormat | None:

@@ -273,13 +273,8 @@ _ACTIONS: dict[str, Callable[[_Machine, Any], None]] = {
 """What each opcode does. Extension codes and out-of-band buffers are left out: they are refused."""
 
 _DAMAGE = (
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    OverflowError,
-    EOFError,
-    struct.error,
+    *(ValueError, LookupError, TypeError, AttributeError, OverflowError, EOFError, struct.error),
+    DeprecationWarning,  # what an unknown escape in a string is where warnings are errors
 )
 
 

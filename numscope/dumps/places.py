@@ -5,27 +5,33 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from numscope.dumps.refs import Key, Kind
 
-_STEP = r"(?:global_?step|step|iteration|iter|checkpoint|ckpt)"
-_RANK = r"(?<![tpec]p_)(?<!mp_)(?:global_?rank|rank|proc_?rank)"
-_MICROBATCH = r"(?:micro_?batch|micro_?step|mb)"
+_STEP = (
+    r"(?<!micro_)(?<!accum_)(?<!ga_)"
+    r"(?:global_?step|train_?step|step|iteration|iter|it|checkpoint|ckpt)"
+)
+_TOKENS = r"tokens"
+_RANK = r"(?<![tpec]p_)(?<!mp_)(?:global_?rank|rank|proc_?rank|worker|gpu)"
+_MICROBATCH = r"(?:micro_?batch|micro_?step|micro|mb|accum_?step|ga_?step)"
 
 
 def _numbered(words: str) -> re.Pattern[str]:
     """Match `step_000120`, `step-120`, `step=120` and `step120`, alone or between separators."""
-    return re.compile(rf"(?:^|(?<=[._\-])){words}[-_=.]?(\d{{1,18}})(?=$|[._\-])", re.IGNORECASE)
+    return re.compile(rf"(?:^|(?<=[._\-])){words}[-_=]?(\d{{1,18}})(?=$|[._\-])", re.IGNORECASE)
 
 
 NUMBERS = {
     "step": _numbered(_STEP),
+    "tokens": _numbered(_TOKENS),
     "rank": _numbered(_RANK),
     "microbatch": _numbered(_MICROBATCH),
 }
-"""How step, rank and micro-batch stand in the names of files and folders."""
+"""How step, tokens, rank and micro-batch stand in the names of files and folders."""
 
 _METADATA_NAMES = {
     "step": ("step", "global_step", "iteration", "iter"),
@@ -128,9 +134,15 @@ def stated_numbers(place: Place) -> dict[str, Any]:
         texts = (place.metadata.get(alias, "") for alias in aliases)
         found[field] = next((int(text) for text in texts if _is_number(text)), None)
         if found[field] is None and field in NUMBERS:
-            matches = (NUMBERS[field].search(name) for name in names)
-            found[field] = next((int(match[1]) for match in matches if match), None)
+            numbers = (_number_in(field, name) for name in names)
+            found[field] = next((number for number in numbers if number is not None), None)
     return found
+
+
+@lru_cache(maxsize=4096)  # folders and files are asked about for each of their tensors
+def _number_in(field: str, name: str) -> int | None:
+    match = NUMBERS[field].search(name)
+    return int(match[1]) if match else None
 
 
 def _is_number(text: str) -> bool:

@@ -142,6 +142,8 @@ class Scan:
     left_out
         Tensors that are not in `refs` because one with the same identity was found before them, or
         because a later sum contains them; a problem says so.
+    folder
+        The folder that paths are relative to; unlike `root` never a file.
     stamps
         By path, the size and time of the last change of every dump file, also of those that could
         not be read.
@@ -153,6 +155,7 @@ class Scan:
     files: int = 0
     bytes: int = 0
     left_out: tuple[TensorRef, ...] = ()
+    folder: str = ""
     stamps: Mapping[str, Stamp] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[TensorRef]:

@@ -16,8 +16,9 @@ import numpy as np
 from rich.table import Table
 
 from numscope import Recipe, streaming
-from numscope.engines import Threads, usable_cpus
+from numscope.engines import Threads
 from numscope.panels import InMemory
+from numscope.resources import usable_cpus
 from tests.agreement import assert_agree, record
 from tests.benchmarks import plain
 

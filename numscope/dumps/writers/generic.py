@@ -6,123 +6,154 @@ What is not said is `None`; a kind is never guessed from a shape or from what a 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from numscope.dumps.places import NUMBERS, Identity, Place, stated_numbers
 from numscope.dumps.writers.modules import expert_of, layer_of
+from numscope.dumps.writers.words import (
+    BIAS,
+    FOLDER_WORDS,
+    KIND_OF_WORD,
+    LEADING_WORDS,
+    kind_beside,
+    may_be_module,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
     from numscope.dumps.refs import Kind
 
-_WORDS: dict[Kind, str] = {
-    "activation": "activation activations act acts input inputs hidden_states x",
-    "gradient": "gradient gradients grad grads grad_output grad_outputs grad_out output_gradient "
-    "output_grad out_grad dy",
-    "input_gradient": "input_gradient input_gradients input_grad grad_input grad_inputs grad_in "
-    "dgrad dgrads dx",
-    "weight": "weight weights param params w",
-    "weight_gradient": "weight_gradient weight_gradients weight_grad wgrad wgrads grad_weight "
-    "grad_weights main_grad param_grad dw",
-    "output": "output outputs out y",
-}
+_SAYS_NOTHING = {"data", "tensor", "tensors", "value", "values", "array", "arr_0", "t"}
+"""Keys that stand for the only tensor of a file; its name is that of the file."""
 
-KIND_OF_WORD: dict[str, Kind] = {
-    word: kind for kind, words in _WORDS.items() for word in words.split()
-}
 
-_FOLDER_WORDS = {
-    word: kind
-    for word, kind in KIND_OF_WORD.items()
-    if len(word) > 2 and not word.startswith("out")
-}
-"""Folders called `x` or `outputs` say nothing about what is in them."""
+def _alternatives(words: Iterable[str]) -> str:
+    return "|".join(sorted(words, key=len, reverse=True))
 
-_PARTICULAR: dict[tuple[str, Kind], Kind] = {
-    ("weight", "gradient"): "weight_gradient",
-    ("bias", "gradient"): "weight_gradient",
-    ("input", "gradient"): "input_gradient",
-    ("inputs", "gradient"): "input_gradient",
-    ("output", "gradient"): "gradient",
-    ("outputs", "gradient"): "gradient",
-    ("output", "activation"): "output",
-    ("outputs", "activation"): "output",
-}
-"""What a tensor is whose own name ends in a word while a key, folder or suffix says a kind."""
 
 _ENDING = re.compile(
-    rf"(?P<before>.+?)[._\-](?P<word>{'|'.join(sorted(KIND_OF_WORD, key=len, reverse=True))}|bias)"
-    r"(?:\.(?P<index>\d+))?",
+    rf"(?P<before>.+?)(?P<separator>[._\-])(?P<word>{_alternatives((*KIND_OF_WORD, BIAS))})"
+    r"(?:[._](?P<index>\d+))?",
     re.IGNORECASE,
 )
-_SHORT = 3
-"""Words up to this length are endings only behind a dot: `fc_in` and `proj_w` are modules."""
+_LEADING = re.compile(
+    rf"(?:(?P<word>{_alternatives(LEADING_WORDS)})_|(?P<any>{_alternatives(KIND_OF_WORD)})(?:\.|__))"
+    r"(?P<rest>.+)",
+    re.IGNORECASE,
+)
+_ONLY_BEHIND_A_DOT = {"x", "y", "w", "in", "out", "inp"}
+"""Endings that are part of a module's name behind anything else: `fc_in`, `proj_w`."""
+
+_GRADIENT_OF = re.compile(r"(?P<before>(?:.*\.)?)(?:d?grad|d)_(?P<module>[^.]+)", re.IGNORECASE)
+_SHARD = re.compile(r"(?:^|(?<=[._\-]))(?:tp|pp|cp|ep|etp)(?:_?rank)?[-_=]?\d{1,9}(?=$|[._\-])")
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A tensor's name, taken apart."""
+
+    kind: Kind | None
+    module: str
+    slot: str = ""
 
 
 def identify(place: Place) -> Identity:
     """Say what a tensor is by the words in its key, its file's name and its folders."""
-    names = place.key_names or (place.stem,)
-    surroundings = (*place.folders, place.stem) if place.key else place.folders
-    said = _kind_said(_FOLDER_WORDS, surroundings, None)
-    said = _kind_said(KIND_OF_WORD, names, said)
-    name = ".".join(part for part in names if part.lower() not in KIND_OF_WORD)
-    kind, module, slot = _ending(_without_numbers(name), said)
-    if not module:
-        module = _module_of_folders(place)
-    layers = map(layer_of, (module, place.stem, *reversed(place.folders)))
+    parts = [part for part in place.key if str(part).lower() not in _SAYS_NOTHING]
+    surroundings = (*place.folders, place.stem) if parts else place.folders
+    named = _take_apart(parts or [place.stem], _said_around(surroundings))
+    if not named.module:
+        named = _Named(named.kind, _module_around(surroundings), named.slot)
+    layers = map(layer_of, (named.module, place.stem, *reversed(place.folders)))
+    layer = next((layer for layer in layers if layer is not None), None)
+    if layer is None and not named.module and named.slot.isdigit():
+        layer, named = int(named.slot), _Named(named.kind, "")  # a dictionary or list by layer
+    shards = _SHARD.findall("/".join((*place.folders, place.stem)).replace("/", "."))
     return Identity(
-        kind=kind,
-        layer=next((layer for layer in layers if layer is not None), None),
-        module=module,
-        expert=expert_of(module),
-        slot=slot,
+        kind=named.kind,
+        layer=layer,
+        module=named.module,
+        expert=expert_of(named.module),
+        slot="" if named.slot == "0" else named.slot,
+        shard=" ".join(shards),
         **stated_numbers(place),
     )
 
 
-def _kind_said(words: Mapping[str, Kind], parts: tuple[str, ...], said: Kind | None) -> Kind | None:
-    """Find the kind that whole keys or folders are named after, given what lies around them."""
+def _said_around(parts: Iterable[str]) -> Kind | None:
+    """Find the kind that folders and files are named after, `acts` or `step_120_grads`."""
+    said: Kind | None = None
     for part in parts:
-        word = part.lower()
-        if word in words:
-            said = words[word] if said is None else _PARTICULAR.get((word, said), words[word])
+        word = re.sub(r"[._\-]?\d+$", "", _without_numbers(part)).lower()
+        if word in FOLDER_WORDS:
+            said = kind_beside(word, said)
     return said
 
 
+def _take_apart(parts: Iterable[object], said: Kind | None) -> _Named:
+    """Find kind, module and slot in the parts of a key, given what is said around it."""
+    names: list[str] = []
+    slot, follows_word = "", False
+    for part in parts:
+        word = str(part).lower()
+        if isinstance(part, int) and follows_word:
+            slot = str(part)
+        elif word in KIND_OF_WORD:
+            said = kind_beside(word, said)
+        else:
+            names.append(str(part))
+        follows_word = word in KIND_OF_WORD
+    named = _split(_without_numbers(".".join(names)), said)
+    return _Named(named.kind, named.module, named.slot or slot)
+
+
+@lru_cache(maxsize=4096)  # folders and files are asked about for each of their tensors
 def _without_numbers(name: str) -> str:
     """Take `step_120`, `rank3` and the like out of a name."""
-    for pattern in NUMBERS.values():
-        name = pattern.sub("", name)
-    return re.sub(r"([._\-])[._\-]+", r"\1", name).strip("._-")
+    rest = name
+    for pattern in (*NUMBERS.values(), _SHARD):
+        rest = pattern.sub("", rest)
+    return name if rest == name else re.sub(r"([._\-])[._\-]+", r"\1", rest).strip("._-")
 
 
-def _ending(name: str, said: Kind | None) -> tuple[Kind | None, str, str]:
+def _split(name: str, said: Kind | None) -> _Named:
     """Split a name into kind, module and slot, given the kind that its surroundings say."""
     match = _ENDING.fullmatch(name)
-    if match is None:
-        return said, name, ""
-    word, module, slot = match["word"].lower(), match["before"], (match["index"] or "").strip("0")
-    separator = name[len(module)]
-    if separator != "." and len(word) <= _SHORT:
-        return said, name, ""
-    if word == "bias":
-        kind: Kind = "weight" if said is None else _PARTICULAR.get((word, said), said)
-        return kind, module, "bias"
+    word = match["word"].lower() if match else ""
+    if match is None or (match["separator"] != "." and word in _ONLY_BEHIND_A_DOT):
+        return _split_leading(name, said)
+    module, slot = match["before"], BIAS if word == BIAS else match["index"] or ""
+    kind = kind_beside(word, said)
     if said is not None:
-        kind = _PARTICULAR.get((word, said), said)
-        return (kind, name, "") if kind == said else (kind, module, slot)
-    kind = KIND_OF_WORD[word]
+        if kind == said and may_be_module(word):
+            return _Named(kind, name)
+        return _Named(kind, module, slot)
     inner = _ENDING.fullmatch(module)
-    if inner is not None and (inner["word"].lower(), kind) in _PARTICULAR:
-        slot = "bias" if inner["word"].lower() == "bias" else slot
-        return _PARTICULAR[inner["word"].lower(), kind], inner["before"], slot
-    return kind, module, slot
+    if kind in ("gradient", "weight_gradient") and inner is not None:
+        inner_word = inner["word"].lower()
+        slot = BIAS if inner_word == BIAS else slot
+        return _Named(kind_beside(inner_word, kind), inner["before"], slot)
+    gradient = _GRADIENT_OF.fullmatch(module)
+    if gradient is not None and match["separator"] == "_":
+        return _Named(kind_beside(word, "gradient"), gradient["before"] + gradient["module"], slot)
+    return _Named(kind, module, slot)
 
 
-def _module_of_folders(place: Place) -> str:
-    """Join the folders that follow a layer's, for files that are called after a kind."""
-    names = [name for name in place.folders if name.lower() not in KIND_OF_WORD]
+def _split_leading(name: str, said: Kind | None) -> _Named:
+    """Split a name that begins with a word, `grad_output_layers.4.mlp` or `act.layers.4.mlp`."""
+    match = _LEADING.fullmatch(name) if said is None else None
+    if match is None or layer_of(match["rest"]) is None:
+        return _Named(said, name)
+    return _Named(kind_beside((match["word"] or match["any"]).lower(), None), match["rest"])
+
+
+def _module_around(parts: tuple[str, ...]) -> str:
+    """Find the module in the names of folders and file, for tensors called by their kind."""
+    names = [_without_numbers(part) for part in parts]
+    names = [name for name in names if name and name.lower() not in KIND_OF_WORD]
     for index, name in enumerate(names):
         if layer_of(name) is not None:
             return ".".join(names[index:])

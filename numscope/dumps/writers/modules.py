@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 
 LAYER = re.compile(
-    r"(?:^|(?<=[._/\-]))(?:(?:layers?|blocks?)[._\-]?|(?:h|encoder|decoder)[._])(\d{1,9})(?!\d)",
-    re.IGNORECASE,
+    r"(?:^|(?<=[._/\-]))(?:(?i:layers?|blocks?|resblocks?|blk)[._\-]?|(?i:h|encoder|decoder)[._]|L)"
+    r"(\d{1,9})(?![\da-zA-Z])",
 )
 _EXPERT = re.compile(r"(?:^|[._])experts?[._](\d{1,9})(?=[._]|$)", re.IGNORECASE)
 _OTHER_STACK = re.compile(r"(?:^|\.)mtp\.", re.IGNORECASE)

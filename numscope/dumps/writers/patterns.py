@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from numscope.dumps.places import Identity, Place, stated_numbers
-from numscope.dumps.writers.generic import KIND_OF_WORD
 from numscope.dumps.writers.modules import expert_of, layer_of
+from numscope.dumps.writers.words import KIND_OF_WORD
 from numscope.errors import UsageError
 
 if TYPE_CHECKING:
