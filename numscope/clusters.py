@@ -23,7 +23,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 #: Seconds that a scheduler has to answer.
-_PATIENCE = 8.0
+_PATIENCE = 6.0
 #: So many items per thread of the cluster are on their way at once, and at least so many in all.
 _AHEAD, _LEAST_AHEAD = 3, 16
 
