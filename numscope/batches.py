@@ -6,6 +6,7 @@ knows how to measure or what the tables hold.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -62,16 +63,22 @@ class Batch:
 
     def _measure(self, todo: Sequence[FileWork], workers: Workers, log: Log) -> list[Problem]:
         problems: list[Problem] = []
+        lock = threading.Lock()
         with log.progress(sum(file.bytes for file in todo), len(todo)) as meter:
-            for result in workers.results(
-                todo, self.keep, lambda count: meter.advance(files=0, bytes=count)
-            ):
-                problems.extend(result.problems)
-                self.finished += not result.problems
-                meter.advance(failures=sum(each.failure for each in result.problems))
-        return problems
 
-    def keep(self, result: FileResult) -> FileResult:
+            def keep(result: FileResult) -> FileResult:
+                self.keep(result)
+                with lock:
+                    problems.extend(result.problems)
+                    self.finished += not result.problems
+                meter.advance(failures=sum(each.failure for each in result.problems))
+                return result
+
+            for _ in workers.results(todo, keep, lambda count: meter.advance(files=0, bytes=count)):
+                pass
+        return sorted(problems, key=lambda each: each.where)
+
+    def keep(self, result: FileResult) -> None:
         """Keep what was measured in a file; safe from any thread.
 
         Raises
@@ -81,7 +88,6 @@ class Batch:
         """
         part = Part(result.rows, result.problems)
         parts.write_part(self.results.parts, parts.origin(result.work), part)
-        return result
 
     def end(self, problems: Sequence[Problem]) -> None:
         """Note what is known of the dump by now, for whoever merges the shards."""

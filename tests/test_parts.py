@@ -1,4 +1,4 @@
-"""A part is believed only if it is whole and was made from exactly this file in exactly this way."""
+"""A part is believed only if it is whole and was made from this very file in this very way."""
 
 from __future__ import annotations
 
