@@ -142,8 +142,23 @@ def test_lists_of_inputs_and_lists_by_layer() -> None:
     first, second = (_identify("step_1", "layers.4.fc", "input", index) for index in (0, 1))
     assert (first.kind, first.module, first.slot) == ("activation", "layers.4.fc", "")
     assert (second.kind, second.module, second.slot) == ("activation", "layers.4.fc", "1")
-    by_layer = _identify("step_1", "activations", 10)
-    assert (by_layer.kind, by_layer.layer, by_layer.slot) == ("activation", 10, "")
+    for by_layer in (
+        _identify("step_1", "activations", 10),
+        _identify("step_1/activations", 10),
+        _identify("step_1_acts", "layers", 10),
+    ):
+        assert (by_layer.kind, by_layer.layer, by_layer.slot) == ("activation", 10, "")
+
+
+def test_hooks_get_tuples() -> None:
+    for found in (
+        _identify("step_1/layers.4.fc.grad_output", 0),
+        _identify("step_1", "layers.4.fc.grad_output", 0),
+        _identify("step_1", "gradients", "layers.4.fc", 0),
+        _identify("step_1", "layers.4.fc", "grad_output", 0),
+    ):
+        assert (found.kind, found.layer) == ("gradient", 4)
+        assert (found.module, found.slot, found.step) == ("layers.4.fc", "", 1)
 
 
 def test_metadata_wins_over_the_path() -> None:

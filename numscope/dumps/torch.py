@@ -161,12 +161,16 @@ def _read_zip(opened: Opened) -> _Archive:
         source = zips.open_member(opened.source, member, opened.scratch)
         return read_bytes(source, 0, source.size)
 
+    sources: dict[str, Source] = {}  # of tensors that share one: it is unpacked once
+
     def open_storage(storage: Storage) -> Source:
         member = members.get(f"{root}data/{storage.key}")
         if member is None:
             raise DumpError("is in a storage that is missing from the file")
         _check_storage(storage, member.size)
-        return zips.open_member(opened.source, member, opened.scratch)
+        if storage.key not in sources:
+            sources[storage.key] = zips.open_member(opened.source, member, opened.scratch)
+        return sources[storage.key]
 
     order = read(root + "byteorder").strip() if root + "byteorder" in members else b"little"
     tree = read_pickle(read(pickles[0]), BUILDERS, load_storage)

@@ -21,6 +21,11 @@ class TorchType:
     packed_bits: int = 0
 
 
+_SMALL_INTEGERS = (
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in range(1, 8)),
+    *("bits8", "bits1x8", "bits2x4", "bits4x2", "quint4x2", "quint2x4"),
+)
+
 _TYPES: dict[str, tuple[str, TorchType]] = {
     "float64": ("Double", TorchType(8, "float64")),
     "float32": ("Float", TorchType(4, "float32")),
@@ -47,6 +52,7 @@ _TYPES: dict[str, tuple[str, TorchType]] = {
     "qint8": ("QInt8", TorchType(1)),
     "quint8": ("QUInt8", TorchType(1)),
     "qint32": ("QInt32", TorchType(4)),
+    **{name: ("", TorchType(1)) for name in _SMALL_INTEGERS},
 }
 """By the dtype's name in torch: what its storage class begins with, if any, and what it is."""
 
