@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from numscope.dumps.pickled_arrays import ARRAY_BUILDERS
 from numscope.dumps.pickles import Broken, Builder, Global, Unknown
 
 
@@ -179,6 +180,7 @@ _REBUILDERS: dict[Global, Builder] = {
 
 BUILDERS: dict[Global, Builder] = {
     **_REBUILDERS,
+    **ARRAY_BUILDERS,
     Global("torch._tensor", "_rebuild_from_type_v2"): _rebuild_from_type,
     Global("torch._tensor", "_rebuild_from_type"): _rebuild_from_type,
     Global("torch.tensor", "_rebuild_from_type"): _rebuild_from_type,
