@@ -58,9 +58,9 @@ def test_a_single_file_is_a_dump(tmp_path: Path) -> None:
 
 
 def test_a_part_of_a_dump_keeps_its_step(tmp_path: Path) -> None:
-    _save(tmp_path, "step_7/all.safetensors", "layers.0.fc.input")
-    (ref,) = dumps.scan(tmp_path / "step_7")
-    assert ref.step == 7
+    _save(tmp_path, "my_rank_3/step_7/all.safetensors", "layers.0.fc.input")
+    (ref,) = dumps.scan(tmp_path / "my_rank_3" / "step_7")
+    assert (ref.step, ref.rank) == (7, None)
 
 
 def test_options_for_tokens_win_over_metadata(tmp_path: Path) -> None:

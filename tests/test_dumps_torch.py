@@ -281,6 +281,15 @@ def test_archives_that_are_something_else(
         dumps.open_file(tmp_path, "x.pt")
 
 
+def test_archives_with_64_bit_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 40)  # so that Python writes what 4 GB would need
+    content = file_of(a=Tensor(X), b=Tensor(X + 1, key="1")).zip_bytes()
+    assert b"PK\6\6" in content
+    read = _read(tmp_path, content)
+    np.testing.assert_array_equal(read["a",], X)
+    np.testing.assert_array_equal(read["b",], X + 1)
+
+
 def test_members_of_the_same_name_are_refused(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="Duplicate name"):
         _zip(tmp_path, "m/data.pkl", "m/data/0", "m/data/0")
