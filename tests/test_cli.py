@@ -752,6 +752,7 @@ def test_scan_shows_how_the_dump_was_understood(call: Call) -> None:
     facts = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in out.splitlines()[2:])
     assert {name: value.strip() for name, value in facts.items()} == {
         "layout": "generic",
+        "written by": "hand-written hooks",
         "files": "13",
         "tensors": "130, 6.39 MB",
         "layers": "0,4,8,12,16",
