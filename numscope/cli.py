@@ -4,10 +4,11 @@
 notebook would want is not here but in the modules that this calls; each command imports those that
 it needs.
 """
-# ruff: noqa: PLC0415
+# ruff: noqa: D301, PLC0415 (click reads `\b` as a character: what follows is not wrapped)
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -40,7 +41,7 @@ NOTHING_DONE, WRONG_USAGE, INCOMPLETE, INTERRUPTED = 1, 2, 3, 130
 )
 @click.version_option(__version__, prog_name="numscope")
 def cli() -> None:
-    r"""What FP8 and MX block quantization lose in a training run's activations and gradients.
+    """What FP8 and MX block quantization lose in a training run's activations and gradients.
 
     \b
     numscope scan DUMP_DIR       what is in there and how it was understood
@@ -61,6 +62,7 @@ def cli() -> None:
 @click.option(
     "--recipe",
     "recipes",
+    envvar="NUMSCOPE_ANALYZE_RECIPE",
     type=RecipeType(),
     multiple=True,
     default=("ling",),
@@ -70,6 +72,7 @@ def cli() -> None:
 @click.option(
     "--tile",
     "tiles",
+    envvar="NUMSCOPE_ANALYZE_TILE",
     type=TileType(),
     multiple=True,
     help="Tile shape instead of the recipes' own, such as 1x64 or 128x128; can be repeated.",
@@ -109,7 +112,7 @@ def analyze(
     verbose: bool,
     **scan_options: Any,
 ) -> None:
-    r"""Measure a folder of dumps, or a single file: tables and charts.
+    """Measure a folder of dumps, or a single file: tables and charts.
 
     \b
     Examples:
@@ -142,7 +145,15 @@ def analyze(
     except NothingToDo:
         _say(err, found.problems, quiet=quiet, verbose=verbose)
         raise
-    results = claim(out, str(Path(dump).resolve()), fresh=fresh)
+    run_facts: dict[str, Any] = {
+        "numscope": __version__,
+        "command": ctx.obj,
+        "dump": str(Path(dump).resolve()),
+        "recipes": {each.label: _facts(each.recipe) for each in wanted},
+        "files": len(work),
+    }
+    results = claim(out, run_facts["dump"], fresh=fresh)
+    results.keep_run({**run_facts, "finished": False})  # whose folder it is if this is killed
 
     with waiting(err, "compiling the loops, once per installation,", quiet=quiet):
         warm_up(wanted[0].recipe)
@@ -174,11 +185,8 @@ def analyze(
     results.forget_charts(but=pictures)
     results.keep_run(
         {
-            "numscope": __version__,
-            "command": sys.argv[1:],
-            "dump": str(Path(dump).resolve()),
-            "recipes": {each.label: _facts(each.recipe) for each in wanted},
-            "files": len(work),
+            **run_facts,
+            "finished": True,
             "tensors": len({(row.path, row.key) for row in rows}),
             "skipped": [_problem(each) for each in problems if each.failure],
             "warnings": [_problem(each) for each in problems if not each.failure],
@@ -203,6 +211,7 @@ def analyze(
 @click.option(
     "--format",
     "suffix",
+    envvar="NUMSCOPE_PLOT_FORMAT",
     type=click.Choice(["png", "svg", "pdf"]),
     default="png",
     show_default=True,
@@ -227,7 +236,7 @@ def plot(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    r"""Draw the charts of RESULTS again, from its tables alone.
+    """Draw the charts of RESULTS again, from its tables alone.
 
     \b
     Examples:
@@ -268,38 +277,73 @@ def plot(
 @cli.command()
 @click.argument("dump")
 @reading
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    envvar="NUMSCOPE_SCAN_JSON",
+    help="Answer as JSON, for scripts.",
+)
+@click.option(
+    "--list",
+    "has_tensors",
+    is_flag=True,
+    envvar="NUMSCOPE_SCAN_LIST",
+    help="Every tensor, a line or object each.",
+)
 @verbosity
 @click.pass_context
 def scan(
-    ctx: click.Context, /, dump: str, *, quiet: bool, verbose: bool, **scan_options: Any
+    ctx: click.Context,
+    /,
+    dump: str,
+    *,
+    as_json: bool,
+    has_tensors: bool,
+    quiet: bool,
+    verbose: bool,
+    **scan_options: Any,
 ) -> None:
-    r"""Show what a folder of dumps holds and how it was understood; nothing is computed.
+    """Show what a folder of dumps holds and how it was understood; nothing is computed.
 
     \b
     Examples:
       numscope scan dumps/
-      numscope scan dumps/step_000120.safetensors
+      numscope scan dumps/step_000120.safetensors --list
+      numscope scan dumps/ --layers-per-stage 9 --layer-offset transformer_engine=-1
+      numscope scan dumps/ --pattern 'run/{step}/L{layer}_{kind}.npy' --json
     """
     from rich.console import Console
 
-    from numscope import console
+    from numscope import inventory
 
     err = Console(stderr=True)
     found = _scan(err, dump, quiet=quiet, **scan_options)
     _say(err, found.problems, quiet=quiet, verbose=verbose)
+    if as_json:
+        click.echo(json.dumps(inventory.scan_json(found, has_tensors=has_tensors), indent=2))
     _require(found.refs, f"no tensor was found in {dump}")
-    Console().print(console.scan_table(found))
+    if has_tensors and not as_json:
+        for line in inventory.tensor_lines(found):
+            click.echo(line)
+    elif not as_json:
+        Console().print(inventory.scan_table(found))
     ctx.exit(INCOMPLETE if any(each.failure for each in found.problems) else 0)
 
 
 @cli.command()
 @verbosity
 def recipes(*, quiet: bool, verbose: bool) -> None:  # noqa: ARG001 (all commands take it)
-    r"""List the named recipes, and the parts that others can be written with.
+    """List the named recipes, and the parts that others can be written with.
 
     \b
     A written form is a recipe or an element format, then what differs, separated by colons:
       ling:1x64   ling:128x1   e5m2:1x128:power_of_two   e2m1:1x32:float8_e8m0fnu   int8:1x*
+
+    \b
+    Examples:
+      numscope recipes --verbose
+      numscope analyze dumps/ --recipe ling --recipe e5m2:1x128:power_of_two
     """
     from rich.console import Console
 
@@ -315,8 +359,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code. Every error is one line on stderr."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = cli.main(arguments, prog_name="numscope", standalone_mode=False)
+        code = cli.main(words, prog_name="numscope", standalone_mode=False, obj=words)
         sys.stdout.flush()
     except (KeyboardInterrupt, click.exceptions.Abort):
         click.echo("numscope: interrupted", err=True)
@@ -324,8 +369,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except BrokenPipeError:
-        # Whoever read our answer has enough; keep the interpreter from complaining at its end.
+    except (BrokenPipeError, SystemExit):
+        # Whoever read our answer has enough, for which click and rich would exit as if we had
+        # failed; keep the interpreter from complaining at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (NumscopeError, OSError) as error:
