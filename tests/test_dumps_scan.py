@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from numscope import dumps
-from numscope.errors import NothingToDo
+from numscope.errors import DumpError, NothingToDo
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,6 +47,17 @@ def test_references_can_be_pickled_and_loaded(tmp_path: Path) -> None:
     assert ref.name == "step_3.safetensors:layers.1.mlp.fc1.gradient"
     assert (ref.shape, ref.dtype, ref.kind, ref.layer) == ((2, 4), "float32", "gradient", 1)
     np.testing.assert_array_equal(dumps.load(ref), X)
+
+
+def test_a_file_that_changed_since_the_scan_is_not_read_as_something_else(tmp_path: Path) -> None:
+    _save(tmp_path, "a.safetensors", "layers.0.fc.input")
+    (ref,) = dumps.scan(tmp_path)
+    save_file({"layers.0.fc.input": X[:1]}, str(tmp_path / "a.safetensors"))
+    with pytest.raises(DumpError, match=r"a.safetensors:layers.0.fc.input has changed"):
+        dumps.load(ref)
+    (tmp_path / "a.safetensors").unlink()
+    with pytest.raises(DumpError, match="cannot be opened: No such file"):
+        dumps.load(ref)
 
 
 def test_a_single_file_is_a_dump(tmp_path: Path) -> None:
