@@ -161,6 +161,14 @@ def test_hooks_get_tuples() -> None:
         assert (found.module, found.slot, found.step) == ("layers.4.fc", "", 1)
 
 
+def test_numbers_that_nothing_says_the_meaning_of_keep_tensors_apart() -> None:
+    found = [_identify(f"step_1/act_{number}") for number in (3, 4)]
+    assert [(item.kind, item.layer, item.slot) for item in found] == [
+        ("activation", None, "3"),
+        ("activation", None, "4"),
+    ]
+
+
 def test_metadata_wins_over_the_path() -> None:
     place = _place("step_000120/rank3", "layers.0.input", step="7", tokens="3584", rank="1")
     identity = identify(place)

@@ -98,6 +98,18 @@ def test_the_second_of_two_equal_identities_is_left_out(tmp_path: Path) -> None:
     assert "a/step_1.safetensors:layers.0.fc.input" in message
 
 
+def test_equal_identities_without_a_step_are_told_how_to_say_it(tmp_path: Path) -> None:
+    for path in ("000120.safetensors", "000240.safetensors"):
+        _save(tmp_path, path, "layers.0.fc.input")
+    ((_, message),) = _failures(dumps.scan(tmp_path))
+    assert "say with --pattern where the step stands" in message
+    refs = dumps.scan(tmp_path, pattern="{step}.safetensors:{module}.{kind}").refs
+    assert [(ref.step, ref.layer, ref.kind) for ref in refs] == [
+        (120, 0, "activation"),
+        (240, 0, "activation"),
+    ]
+
+
 def test_everything_else_goes_on(tmp_path: Path) -> None:
     _save(tmp_path, "good.safetensors", "layers.0.fc.input")
     (tmp_path / "cut.safetensors").write_bytes((tmp_path / "good.safetensors").read_bytes()[:-1])

@@ -75,13 +75,16 @@ def identify(place: Place) -> Identity:
     layer = next((layer for layer in layers if layer is not None), None)
     if layer is None and not named.module and named.slot.isdigit():
         layer, named = int(named.slot), Named(named.kind, "")  # a dictionary or list by layer
+    slot = named.slot
+    if not (slot or place.key or named.module):  # `act_0` and `act_1` are not the same
+        slot = _without_numbers(place.stem)[len(_word(place.stem)) :].strip("._-")
     shards = _SHARD.findall("/".join((*place.folders, place.stem)).replace("/", "."))
     return Identity(
         kind=named.kind,
         layer=layer,
         module=named.module,
         expert=expert_of(named.module),
-        slot="" if named.slot == "0" else named.slot,
+        slot="" if slot == "0" else slot,
         shard=" ".join(shards),
         **stated_numbers(place),
     )

@@ -102,7 +102,7 @@ def _of_module(place: Place, levels: int) -> Identity | None:
         kind=kind,
         layer=layer_of(module),
         module=module,
-        microbatch=call if side != "parameters" else None,
+        microbatch=call,
         expert=expert_of(module),
         slot=slot,
     )
