@@ -78,7 +78,8 @@ class Panel:
     """Values of one panel, finite ones only: others are counted and replaced by 0.
 
     `x` is float32, or float64 if the tensor is; `x32` is the same in float32, which is what the
-    quantizer sees. `row` and `col` say where it begins in the tensor.
+    quantizer sees. `row` and `col` say where it begins in the tensor, `amax` is the largest
+    magnitude in `x`.
     """
 
     row: int
@@ -87,11 +88,7 @@ class Panel:
     x32: NDArray[np.float32]
     nan_count: int
     inf_count: int
-
-    @property
-    def amax(self) -> float:
-        """Largest magnitude."""
-        return max(float(self.x.max()), -float(self.x.min()))
+    amax: float
 
 
 class InMemory:
@@ -170,12 +167,17 @@ def _finfo(dtype: np.dtype[Any]) -> float | None:
 def _panel(values: NDArray[Any], row: int, col: int) -> Panel:
     x32 = to_float32(values)
     x = values if values.dtype == np.float64 else x32
-    if not kernels.count_nonfinite(x32):
-        return Panel(row, col, x, x32, 0, 0)
-    finite = np.isfinite(x32)
-    nan_count = int(np.isnan(x32).sum())
-    inf_count = x32.size - int(finite.sum()) - nan_count
-    return Panel(row, col, np.where(finite, x, 0), np.where(finite, x32, 0), nan_count, inf_count)
+    nan_count = inf_count = 0
+    amax = float(kernels.largest_magnitude(x32))
+    if not math.isfinite(amax):
+        finite = np.isfinite(x32)
+        nan_count = int(np.isnan(x32).sum())
+        inf_count = x32.size - int(finite.sum()) - nan_count
+        x, x32 = np.where(finite, x, 0), np.where(finite, x32, 0)
+        amax = float(kernels.largest_magnitude(x32))
+    if x.dtype == np.float64:
+        amax = float(np.abs(x).max())
+    return Panel(row, col, x, x32, nan_count, inf_count, amax)
 
 
 def panel_extent(tile: tuple[int, int]) -> tuple[int, int]:

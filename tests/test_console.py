@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from numscope.console import print_problems, print_written, scan_table, summary
+from numscope.console import print_problems, print_written, summary
+from numscope.inventory import scan_table
 from numscope.dumps.refs import Kind, Problem, Scan, TensorRef
 from numscope.series import Series, XName
 

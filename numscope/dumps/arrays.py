@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numscope.dumps import strided
+from numscope.dumps import packing, strided
 from numscope.errors import DumpError
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class StoredArray:
             stop = first + len(target) * self.packed_bits
             packed = np.empty((stop + 7) // 8 - first // 8, np.uint8)
             self.source.read_into(packed.data, self.offset + first // 8)
-            unpack_bits(packed, self.packed_bits, first % 8, target)
+            packing.unpack(packed, self.packed_bits, first % 8, target)
 
     @property
     def _col_stride(self) -> int:
@@ -167,7 +167,7 @@ def contiguous_array(
         If it does not lie inside `source`.
     """
     if offset < 0 or offset + math.prod(shape) * dtype.itemsize > source.size:
-        raise DumpError(f"a tensor of shape {list(shape)} is larger than the data that was saved")
+        raise DumpError(f"has the shape {list(shape)}, which is larger than what was saved")
     return StoredArray(source, offset, dtype, shape, is_swapped=is_swapped)
 
 
@@ -182,7 +182,7 @@ def packed_array(
         If it does not lie inside `source`.
     """
     if offset < 0 or offset + (math.prod(shape) * bits + 7) // 8 > source.size:
-        raise DumpError(f"a tensor of shape {list(shape)} is larger than the data that was saved")
+        raise DumpError(f"has the shape {list(shape)}, which is larger than what was saved")
     return StoredArray(source, offset, dtype, shape, packed_bits=bits)
 
 
@@ -210,15 +210,15 @@ def strided_array(
         If any of its elements lies outside `source`.
     """
     if len(shape) != len(strides):
-        raise DumpError(f"{len(shape)} dimensions but {len(strides)} strides")
+        raise DumpError(f"has {len(shape)} dimensions but {len(strides)} strides")
     if offset < 0 or min((*shape, *strides), default=0) < 0:
-        raise DumpError("a negative size, stride or offset")
+        raise DumpError("has a negative size, stride or offset")
     # Python's integers do not overflow, and a view of terabytes of one value is legal.
     count = math.prod(shape)
     last = sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True)) if count else -1
     if offset + (last + 1) * dtype.itemsize > source.size:
         raise DumpError(
-            f"a view of shape {list(shape)} and strides {list(strides)} leaves the saved data"
+            f"has the shape {list(shape)} and strides {list(strides)}, which leave the saved data"
         )
     plain = _c_strides(shape)
     is_plain = count == 0 or all(
@@ -227,27 +227,6 @@ def strided_array(
     return StoredArray(
         source, offset, dtype, shape, None if is_plain else strides, is_swapped=is_swapped
     )
-
-
-def unpack_bits(packed: NDArray[np.uint8], bits: int, first: int, codes: NDArray[np.uint8]) -> None:
-    """Spread values that share bytes over one byte each, the lowest bits first.
-
-    Parameters
-    ----------
-    packed
-        The bytes.
-    bits
-        How many a value takes, up to 8.
-    first
-        The bit of `packed` that the first value begins at.
-    codes
-        One byte for each value, filled.
-    """
-    places = first + bits * np.arange(len(codes))
-    low = packed[places // 8].astype(np.uint16)
-    high = packed[np.minimum(places // 8 + 1, len(packed) - 1)].astype(np.uint16)
-    pairs = low | (high << np.uint16(8))
-    codes[:] = (pairs >> (places % 8).astype(np.uint16)) & ((1 << bits) - 1)
 
 
 def _c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
