@@ -77,6 +77,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _compiled() -> None:
+    """Compile all loops first: the commands say so if that takes long."""
+    numscope.measure(X, numscope.recipe("ling"))
+
+
 @pytest.fixture(scope="module")
 def analysed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The results of `numscope analyze sample_dumps`, not to be changed."""
