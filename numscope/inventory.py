@@ -47,7 +47,7 @@ def scan_table(scan: Scan, analysed: Collection[str] = _DEFAULT) -> RenderableTy
 
 def tensor_lines(scan: Scan) -> Iterator[str]:
     """A line per tensor, its parts separated by tabs: what it is, its form, and where it is."""
-    yield "\t".join(("step", "layer", "kind", "module", "shape", "dtype", "layout", "tensor"))
+    yield "step\tlayer\tkind\tmodule\tshape\tdtype\tlayout\ttensor"
     for ref in scan:
         yield "\t".join(
             (
@@ -68,7 +68,8 @@ def scan_json(
 ) -> dict[str, Any]:
     """The same as `scan_table` as plain values, with every tensor if asked for.
 
-    Keys: root, files, bytes, tensors (a count), analysed (kinds), layouts, problems, and tensor_list.
+    Keys: root, files, bytes, tensors (a count), analysed (kinds), layouts, problems, and
+    tensor_list.
     """
     answer: dict[str, Any] = {
         "root": scan.root,

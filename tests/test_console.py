@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from numscope.console import print_problems, print_written, summary
-from numscope.inventory import scan_table
 from numscope.dumps.refs import Kind, Problem, Scan, TensorRef
+from numscope.inventory import scan_table
 from numscope.series import Series, XName
 
 

@@ -1,6 +1,7 @@
 """Values of 4 or 6 bits that share bytes, the first value in the lowest bits.
 
-That is how safetensors and torch's `float4_e2m1fn_x2` lay them out. Nothing here knows what they mean.
+That is how safetensors and torch's `float4_e2m1fn_x2` lay them out. Nothing here knows what they
+mean.
 """
 
 from __future__ import annotations
