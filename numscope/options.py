@@ -18,6 +18,24 @@ from numscope.recipes import Recipe, Tile, parse, parse_tile
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+class Command(click.Command):
+    """A command whose options can be set by the environment: `NUMSCOPE_<COMMAND>_<OPTION>`."""
+
+    def __init__(self, *arguments: Any, **attributes: Any) -> None:
+        super().__init__(*arguments, **attributes)
+        for param in self.params:
+            if isinstance(param, click.Option):
+                word = max(param.opts, key=len).removeprefix("--").replace("-", "_")
+                param.envvar = f"NUMSCOPE_{self.name}_{word}".upper()
+
+
+class Commands(click.Group):
+    """A group of them."""
+
+    command_class = Command
+
+
 #: The kinds of DESIGN's vocabulary; spelled out so that `--help` imports nothing.
 KINDS = ("activation", "gradient", "weight", "output", "input_gradient", "weight_gradient")
 
