@@ -282,8 +282,20 @@ def plot(
 @cli.command()
 @click.argument("dump")
 @reading
-@click.option("--json", "as_json", is_flag=True, help="Answer as JSON, for scripts.")
-@click.option("--list", "has_tensors", is_flag=True, help="Every tensor, a line or object each.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    envvar="NUMSCOPE_SCAN_JSON",
+    help="Answer as JSON, for scripts.",
+)
+@click.option(
+    "--list",
+    "has_tensors",
+    is_flag=True,
+    envvar="NUMSCOPE_SCAN_LIST",
+    help="Every tensor, a line or object each.",
+)
 @verbosity
 @click.pass_context
 def scan(

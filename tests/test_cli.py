@@ -757,10 +757,11 @@ def test_plot_of_no_results_says_how_to_make_them(call: Call, folder: Path) -> N
 def test_scan_shows_how_the_dump_was_understood(call: Call) -> None:
     code, out, err = call("scan", SAMPLE_DUMPS)
     assert (code, err) == (0, "")
-    facts = [re.split(r"\s{2,}", line.strip()) for line in out.splitlines()[2:]]
     assert out.startswith("13 files, 6.4 MB, 130 tensors\n")
-    assert facts[0] == ["layout", "generic"]
-    assert {fact[0]: fact[1] for fact in facts[1:] if len(fact) == 2} == {
+    facts = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in out.splitlines()[2:])
+    assert {name: value.strip() for name, value in facts.items()} == {
+        "layout": "generic",
+        "written by": "hand-written hooks",
         "files": "13",
         "tensors": "130, 6.39 MB",
         "layers": "0,4,8,12,16",

@@ -139,7 +139,7 @@ def test_remarks_that_count_are_put_together(tmp_path: Path) -> None:
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NothingToDo, match="nowhere: No such file or directory; a dump folder"):
+    with pytest.raises(NothingToDo, match="nowhere does not exist; a dump folder"):
         dumps.scan(tmp_path / "nowhere")
 
 

@@ -34,9 +34,8 @@ def walk(given: Path) -> tuple[Path, list[str], list[Problem]]:
     try:
         is_folder = stat.S_ISDIR(given.stat().st_mode)
     except OSError as error:
-        raise NothingToDo(
-            f"{given}: {error.strerror}; a dump folder or a dump file was expected"
-        ) from error
+        reason = "does not exist" if isinstance(error, FileNotFoundError) else error.strerror
+        raise NothingToDo(f"{given} {reason}; a dump folder or a dump file was expected") from error
     if not is_folder:
         return given.parent, [given.name], []
     paths: list[str] = []
