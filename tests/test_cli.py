@@ -518,7 +518,7 @@ def _out_of_another_run(folder: Path) -> None:
         (
             _no_folder,
             [],
-            "dump: No such file or directory; a dump folder or a dump file was expected",
+            "dump does not exist; a dump folder or a dump file was expected",
         ),
         (
             _empty_folder,
@@ -656,11 +656,16 @@ def test_an_unknown_recipe_points_to_the_list(call: Call) -> None:
     assert err.endswith("`numscope recipes` lists them\n")
 
 
-@pytest.mark.parametrize("arguments", [[], ["analyse"], ["analyze"], ["scan", "--what"]])
+@pytest.mark.parametrize("arguments", [["analyse"], ["analyze"], ["scan", "--what"]])
 def test_wrong_usage_shows_how_it_is_meant(arguments: list[str], call: Call) -> None:
     code, out, err = call(*arguments)
     assert (code, out) == (2, "")
     assert err.startswith("Usage: numscope")
+
+
+def test_no_command_shows_which_there_are(call: Call) -> None:
+    _, out, err = call()
+    assert re.search(r"^Usage: numscope .*^  analyze  Measure", out + err, re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.usefixtures("folder")
