@@ -138,6 +138,14 @@ def test_a_file_for_each_module_with_a_key_for_each_kind() -> None:
     assert (found.kind, found.layer, found.module) == ("gradient", 4, "layers.4.mlp.fc1")
 
 
+def test_without_a_layer_the_innermost_name_is_the_module() -> None:
+    by_file = _identify("step_1/lm_head", "input")
+    by_folder = _identify("step_1/q_proj/input")
+    nothing = _identify("step_1", "input")
+    assert [found.module for found in (by_file, by_folder, nothing)] == ["lm_head", "q_proj", ""]
+    assert {found.kind for found in (by_file, by_folder, nothing)} == {"activation"}
+
+
 def test_lists_of_inputs_and_lists_by_layer() -> None:
     first, second = (_identify("step_1", "layers.4.fc", "input", index) for index in (0, 1))
     assert (first.kind, first.module, first.slot) == ("activation", "layers.4.fc", "")

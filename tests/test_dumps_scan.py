@@ -150,6 +150,10 @@ def test_links_in_a_circle_end_and_nothing_is_found_twice(tmp_path: Path) -> Non
     _save(tmp_path, "runs/step_1/a.safetensors", "layers.0.fc.input")
     (tmp_path / "runs" / "step_1" / "back").symlink_to(tmp_path)
     (tmp_path / "latest").symlink_to(tmp_path / "runs" / "step_1")
+    (tmp_path / "itself.npy").symlink_to(tmp_path / "itself.npy")
+    assert _failures(dumps.scan(tmp_path)) == [
+        ("itself.npy", "cannot be opened: Too many levels of symbolic links")
+    ]
     assert [ref.path for ref in dumps.scan(tmp_path)] == ["runs/step_1/a.safetensors"]
 
 

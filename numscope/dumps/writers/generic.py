@@ -69,21 +69,19 @@ def identify(place: Place) -> Identity:
     else:
         surroundings = (*place.folders, place.stem)
     named = _take_apart(parts, _said_around(surroundings))
-    if not named.module:
-        named = Named(named.kind, _module_around(surroundings), named.slot)
-    layers = map(layer_of, (named.module, place.stem, *reversed(place.folders)))
+    module, slot = named.module or _module_around(surroundings), named.slot
+    layers = map(layer_of, (module, place.stem, *reversed(place.folders)))
     layer = next((layer for layer in layers if layer is not None), None)
-    if layer is None and not named.module and named.slot.isdigit():
-        layer, named = int(named.slot), Named(named.kind, "")  # a dictionary or list by layer
-    slot = named.slot
+    if layer is None and not named.module and slot.isdigit():
+        layer, slot = int(slot), ""  # a dictionary or list by layer
     if not (slot or place.key or named.module):  # `act_0` and `act_1` are not the same
         slot = _without_numbers(place.stem)[len(_word(place.stem)) :].strip("._-")
     shards = _SHARD.findall("/".join((*place.folders, place.stem)).replace("/", "."))
     return Identity(
         kind=named.kind,
         layer=layer,
-        module=named.module,
-        expert=expert_of(named.module),
+        module=module,
+        expert=expert_of(module),
         slot="" if slot == "0" else slot,
         shard=" ".join(shards),
         **stated_numbers(place),
@@ -165,10 +163,11 @@ def _split_leading(name: str, said: Kind | None) -> Named:
 
 
 def _module_around(parts: tuple[str, ...]) -> str:
-    """Find the module in the names of folders and file, for tensors called by their kind."""
+    """Find the module in the names of folders and file, for tensors called by their kind.
+
+    That is everything from the first name with a layer on, else the innermost name.
+    """
     names = [_without_numbers(part) for part in parts]
-    names = [name for name in names if name and name.lower() not in KIND_OF_WORD]
-    for index, name in enumerate(names):
-        if layer_of(name) is not None:
-            return ".".join(names[index:])
-    return ""
+    names = [name for name in names if name and not _word(name)]
+    starts = (index for index, name in enumerate(names) if layer_of(name) is not None)
+    return ".".join(names[next(starts, -1) :])
