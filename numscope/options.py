@@ -175,7 +175,7 @@ def reading(command: F) -> F:
                 "--tokens-per-step",
                 type=click.IntRange(min=1),
                 metavar="N",
-                help="Tokens trained on per step: batch size × sequence length.",
+                help="Tokens trained on per step: batch size x sequence length.",
             ),
             click.option(
                 "--tokens-map",
