@@ -20,6 +20,7 @@ import pytest
 
 import numscope
 from numscope import dumps, options, tables
+from numscope import results as results_module
 from numscope.cli import cli, run
 from numscope.tables import LayerRow, Row
 from tests.examples import REPOSITORY, SAMPLE_DUMPS, gradient, save_dump
@@ -417,6 +418,52 @@ def test_a_dump_of_nothing_but_bad_files_is_nothing_done(call: Call, folder: Pat
         ERRORS_OF_AN_EMPTY_FILE,
     )
     assert not (folder / "numscope-out").exists()
+
+
+def test_files_that_all_vanish_after_the_scan_are_nothing_done(
+    call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = results_module.claim
+
+    def lose_the_dump(*arguments: Any, **options: Any) -> results_module.Results:
+        shutil.rmtree(folder / "dump")
+        return claim(*arguments, **options)
+
+    monkeypatch.setattr(results_module, "claim", lose_the_dump)
+    code, out, err = call("analyze", "dump", "--no-charts")
+    assert (code, out) == (1, "")
+    assert err.splitlines()[-2:] == [
+        "error: step_000001.safetensors: cannot be opened: No such file or directory",
+        "numscope: none of the 1 dump files in dump could be read",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (b"\x1b[31mred.npy", r"\x1b[31mred.npy"),
+        (b"\xff.npy", r"\udcff.npy"),
+        (b"[bold]x.npy", "[bold]x.npy"),
+    ],
+)
+def test_a_name_can_do_nothing_to_the_terminal(
+    name: bytes, shown: str, call: Call, folder: Path
+) -> None:
+    (folder / "dump" / os.fsdecode(name)).write_bytes(b"")
+    code, out, err = call("analyze", "dump", "--no-charts")
+    assert code == 3
+    assert f"error: {shown}: is empty" in err.splitlines()
+    assert "\x1b" not in out + err
+    run_json = json.loads((folder / "numscope-out" / "run.json").read_text())
+    assert run_json["skipped"] == [{"where": os.fsdecode(name), "message": "is empty"}]
+
+
+def test_a_dump_under_a_name_that_is_no_text_is_analysed(call: Call, folder: Path) -> None:
+    path = folder / "dump" / "step_000001.safetensors"
+    path.rename(folder / "dump" / os.fsdecode(b"step_000001_\xff.safetensors"))
+    assert call("analyze", "dump", "--no-charts").code == 0
+    (row,) = tables.read_csv(folder / "numscope-out" / "tensors.csv", Row)
+    assert (row.path, row.step, row.layer) == (r"step_000001_\udcff.safetensors", 1, 0)
 
 
 def test_two_tensors_with_the_same_identity(call: Call, folder: Path) -> None:
@@ -839,6 +886,7 @@ def test_the_help_of_every_command_has_examples(name: str, call: Call) -> None:
     assert out.startswith(f"Usage: numscope {name} ")
     examples = out.partition("\n  Examples:\n")[2]
     assert examples.startswith(f"    numscope {name}")
+    assert out.isascii(), "it prints in any locale"
     assert "\\b" not in out
 
 
