@@ -138,6 +138,10 @@ def test_the_version_is_stated_once_in_effect() -> None:
     assert project["scripts"] == {"numscope": "numscope.cli:main"}
 
 
+def test_the_types_are_shipped() -> None:
+    assert (PACKAGE / "py.typed").is_file()
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_every_module_says_what_it_is(name: str) -> None:
     text = ast.get_docstring(ast.parse(MODULES[name].read_text(encoding="utf-8")))
