@@ -23,7 +23,15 @@ import click
 from numscope import __version__
 from numscope.batch_options import batch, logging
 from numscope.errors import NothingToDo, NumscopeError, UsageError
-from numscope.options import Kinds, Numbers, RecipeType, TileType, reading, verbosity
+from numscope.options import (
+    Commands,
+    Kinds,
+    Numbers,
+    RecipeType,
+    TileType,
+    reading,
+    verbosity,
+)
 
 if TYPE_CHECKING:
     from numscope.batches import Batch
@@ -40,8 +48,8 @@ NOTHING_DONE, WRONG_USAGE, INCOMPLETE, INTERRUPTED = 1, 2, 3, 130
 
 
 @click.group(
+    cls=Commands,
     context_settings={
-        "auto_envvar_prefix": "NUMSCOPE",
         "help_option_names": ["-h", "--help"],
         "max_content_width": 100,
     },
@@ -70,7 +78,6 @@ def cli() -> None:
 @click.option(
     "--recipe",
     "recipes",
-    envvar="NUMSCOPE_ANALYZE_RECIPE",
     type=RecipeType(),
     multiple=True,
     default=("ling",),
@@ -80,7 +87,6 @@ def cli() -> None:
 @click.option(
     "--tile",
     "tiles",
-    envvar="NUMSCOPE_ANALYZE_TILE",
     type=TileType(),
     multiple=True,
     help="Tile shape instead of the recipes' own, such as 1x64 or 128x128; can be repeated.",
@@ -221,7 +227,6 @@ def merge(results: Path, *, no_charts: bool, log_json: bool, quiet: bool, verbos
 @click.option(
     "--format",
     "suffix",
-    envvar="NUMSCOPE_PLOT_FORMAT",
     type=click.Choice(["png", "svg", "pdf"]),
     default="png",
     show_default=True,

@@ -88,7 +88,7 @@ def scan_json(
 def _layout(layout: LayoutSummary, analysed: Collection[str]) -> Table:
     facts = {
         "layout": layout.layout,
-        "": layout.description,
+        "written by": layout.description.partition(":")[0],
         "files": f"{layout.files:,}",
         "tensors": f"{layout.tensors:,}, {amounts.size(layout.bytes)}",
         "layers": _named(layout.layers, layout.unnamed["layer"]),

@@ -95,8 +95,11 @@ def _of_layout(name: str, refs: list[TensorRef]) -> LayoutSummary:
         ranks=_occurring(ref.rank for ref in refs),
         microbatches=_occurring(ref.microbatch for ref in refs),
         unnamed={
-            word: sum(getattr(ref, word) is None for ref in refs)
-            for word in ("layer", "step", "tokens", "rank", "microbatch")
+            "layer": sum(ref.layer is None for ref in refs),
+            "step": sum(ref.step is None for ref in refs),
+            "tokens": sum(ref.tokens is None for ref in refs),
+            "rank": sum(ref.rank is None for ref in refs),
+            "microbatch": sum(ref.microbatch is None for ref in refs),
         },
         modules=len({ref.module for ref in refs}),
         kinds=tuple(sorted(kinds, key=lambda kind: (-kind.bytes, str(kind.kind)))),

@@ -34,9 +34,8 @@ def walk(given: Path) -> tuple[Path, list[str], list[Problem]]:
     try:
         is_folder = stat.S_ISDIR(given.stat().st_mode)
     except OSError as error:
-        raise NothingToDo(
-            f"{given}: {error.strerror}; a dump folder or a dump file was expected"
-        ) from error
+        reason = "does not exist" if isinstance(error, FileNotFoundError) else error.strerror
+        raise NothingToDo(f"{given} {reason}; a dump folder or a dump file was expected") from error
     if not is_folder:
         return given.parent, [given.name], []
     paths: list[str] = []
@@ -54,13 +53,21 @@ def walk(given: Path) -> tuple[Path, list[str], list[Problem]]:
             continue
         for entry in entries:
             name = prefix + entry.name
-            if not entry.is_dir():
+            if not _is_folder(entry):
                 paths.append(name)
                 continue
             if format_by_name(entry.name):
                 problems.append(Problem(name, "is a folder, not a file"))
             (links if entry.is_symlink() else folders).append(f"{name}/")
     return given, sorted(paths), problems
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether this is a folder or leads to one; a link to itself leads nowhere."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def _entries(folder: Path, seen: set[tuple[int, int]]) -> list[os.DirEntry[str]]:

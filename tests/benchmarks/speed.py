@@ -49,7 +49,7 @@ def compare(x: NDArray[Any], repetitions: int) -> Table:
             recipes = [Recipe(tile=tile)]
             source = InMemory(x)
             _check(x, tile)
-            by_numpy, alone, together = _medians(
+            by_numpy, alone, together = medians(
                 repetitions,
                 partial(plain.measure, x, tile),
                 partial(streaming.measure, source, recipes),
@@ -72,7 +72,7 @@ def _check(x: NDArray[Any], tile: tuple[int, int]) -> None:
     assert_agree(record(found), plain.measure(x[:256], tile))
 
 
-def _medians(repetitions: int, *contenders: Callable[[], Any]) -> list[float]:
+def medians(repetitions: int, *contenders: Callable[[], Any]) -> list[float]:
     """Seconds per call of each, taking turns."""
     times: list[list[float]] = [[] for _ in contenders]
     for _ in range(repetitions):
