@@ -12,13 +12,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numscope
 from numscope import dumps, streaming, tables
 from numscope.dumps import Kind, Problem, TensorRef
-from numscope.dumps.sources import stamp_of
+from numscope.dumps.folders import folder_at
 from numscope.engines import Threads
 from numscope.errors import DumpError, EngineError
 from numscope.measure import ErrorSums
@@ -319,7 +318,7 @@ def _open(file: FileWork) -> dumps.DumpFile:
 
 def _unread(file: FileWork, error: DumpError) -> FileResult:
     """The result of a file that cannot be opened."""
-    now = stamp_of(Path(file.root, file.path))
+    now = folder_at(file.root).stamp(file.path)
     if now and file.stamp and now.size > file.stamp.size:
         return _left(file)
     return FileResult(file, (), (Problem(file.path, str(error)),))

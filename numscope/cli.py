@@ -143,6 +143,7 @@ def analyze(
       numscope analyze dumps/ --engine dask --scheduler tcp://node7:8786
     """
     from numscope import batches, workers
+    from numscope.dumps.folders import absolute
     from numscope.growing import Growing
     from numscope.plans import Selection, plan, schemes, settings
     from numscope.results import claim
@@ -161,7 +162,7 @@ def analyze(
             log.problems(growing.settled())
             raise
         run_plan = RunPlan(
-            dump=str(Path(dump).resolve()),
+            dump=absolute(dump),
             command=tuple(ctx.obj),
             settings=settings(selection, wanted, scan_options),
             recipes={each.label: _facts(each.recipe) for each in wanted},

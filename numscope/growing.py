@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from numscope.dumps import Problem, Scan
-from numscope.dumps.sources import Stamp, stamp_of
+from numscope.dumps.folders import Folder, folder_at
+from numscope.dumps.sources import Stamp
 
 #: A file that was changed before is taken to be as its writer left it.
 RECENT_SECONDS = 60.0
@@ -28,12 +28,12 @@ class Growing:
     def settled(self) -> list[Problem]:
         """The problems, as `settle` gives them."""
         found = self._found
-        return settle(found.problems, Path(found.folder), found.stamps, self._scanned)
+        return settle(found.problems, folder_at(found.folder), found.stamps, self._scanned)
 
 
 def settle(
     problems: Sequence[Problem],
-    root: Path,
+    folder: Folder,
     stamps: Mapping[str, Stamp],
     scanned: float,
     *,
@@ -44,8 +44,8 @@ def settle(
 
     Parameters
     ----------
-    problems, root, stamps
-        As the scan of the folder `root` gave them.
+    problems, folder, stamps
+        As the scan of the folder gave them.
     scanned
         When the scan ended, in seconds since 1970.
     clock, sleep
@@ -61,7 +61,7 @@ def settle(
     if not recent:
         return list(problems)
     sleep(max(0.0, scanned + PAUSE_SECONDS - clock()))
-    growing = {where for where in recent if _has_changed(root / where, stamps[where])}
+    growing = {where for where in recent if _has_changed(folder, where, stamps[where])}
     return [
         Problem(each.where, "is still being written; left for the next run", failure=False)
         if each.failure and each.where in growing
@@ -70,6 +70,6 @@ def settle(
     ]
 
 
-def _has_changed(path: Path, stamp: Stamp) -> bool:
-    now = stamp_of(path)
+def _has_changed(folder: Folder, path: str, stamp: Stamp) -> bool:
+    now = folder.stamp(path)
     return now is not None and now != stamp

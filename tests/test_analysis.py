@@ -362,7 +362,10 @@ def test_files_are_closed_at_the_end(harm: Callable[[Path], None] | None, tmp_pa
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux")
-def test_files_are_closed_if_nobody_wants_the_rest(tmp_path: Path) -> None:
+def test_files_are_closed_if_nobody_wants_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(analysis, "SMALL_BYTES", 0)
     _dump_of_three(tmp_path)
     before = _open_files()
     with Threads(2) as engine:

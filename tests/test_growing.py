@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from numscope.dumps import Problem
+from numscope.dumps.folders import LocalFolder
 from numscope.dumps.sources import Stamp, stamp_of
 from numscope.growing import settle
 
@@ -30,7 +31,9 @@ def _settled(path: Path, *, age: float, grows: bool) -> tuple[list[Problem], lis
         if grows:
             path.write_bytes(b"head and more")
 
-    settled = settle([CUT], path.parent, {path.name: stamp}, now, clock=lambda: now, sleep=sleep)
+    settled = settle(
+        [CUT], LocalFolder(path.parent), {path.name: stamp}, now, clock=lambda: now, sleep=sleep
+    )
     return settled, waits
 
 
@@ -52,10 +55,12 @@ def test_for_an_old_file_nobody_waits(tmp_path: Path) -> None:
 def test_remarks_and_other_files_are_as_they_were(problem: Problem, tmp_path: Path) -> None:
     stamps = {"new.npy": Stamp(1, time.time_ns())}
     waits: list[float] = []
-    assert settle([problem], tmp_path, stamps, time.time(), sleep=waits.append) == [problem]
+    assert settle([problem], LocalFolder(tmp_path), stamps, time.time(), sleep=waits.append) == [
+        problem
+    ]
     assert waits == []
 
 
 def test_a_file_that_is_gone_has_failed(tmp_path: Path) -> None:
     stamps = {"new.npy": Stamp(1, time.time_ns())}
-    assert settle([CUT], tmp_path, stamps, 0.0, sleep=lambda _: None) == [CUT]
+    assert settle([CUT], LocalFolder(tmp_path), stamps, 0.0, sleep=lambda _: None) == [CUT]

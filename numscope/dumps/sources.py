@@ -40,12 +40,39 @@ class Stamp(NamedTuple):
     mtime_ns: int
 
 
+class OpenFile(Source, Protocol):
+    """A file that is open: a source of bytes that is closed in the end."""
+
+    @property
+    def opened(self) -> Stamp:
+        """The stamp that it had when it was opened."""
+
+    @property
+    def stamp(self) -> Stamp:
+        """The stamp that it has now.
+
+        Raises
+        ------
+        DumpError
+            If that cannot be told any more.
+        """
+
+    def close(self) -> None:
+        """Close it; nothing can be read any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """An open file; whoever opened it closes it. Its stamp is that of now."""
+    """An open file; whoever opened it closes it."""
 
     descriptor: int
     size: int
+    mtime_ns: int = 0
+
+    @property
+    def opened(self) -> Stamp:
+        """Size and time of the last change when it was opened."""
+        return Stamp(self.size, self.mtime_ns)
 
     @property
     def stamp(self) -> Stamp:
@@ -151,14 +178,14 @@ def open_source(path: Path) -> FileSource:
     except OSError as error:
         raise DumpError(f"cannot be opened: {error.strerror}") from error
     try:
-        return FileSource(descriptor, _size_of_file(descriptor))
+        return FileSource(descriptor, *_stamp_of_file(descriptor))
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def _size_of_file(descriptor: int) -> int:
-    """Give the size of an open file in bytes.
+def _stamp_of_file(descriptor: int) -> Stamp:
+    """Give the size of an open file and when it was changed.
 
     Raises
     ------
@@ -170,7 +197,7 @@ def _size_of_file(descriptor: int) -> int:
     except OSError as error:
         raise DumpError(f"cannot be read: {error.strerror}") from error
     if stat.S_ISREG(status.st_mode):
-        return status.st_size
+        return _stamp(status)
     what = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or a device"
     raise DumpError(f"is {what}, not a file")
 
