@@ -20,7 +20,7 @@ from rich.text import Text
 from numscope import amounts
 from numscope.dumps.refs import KINDS
 from numscope.findings import is_lossless, worst
-from numscope.recipes import NAMED
+from numscope.catalogue import NAMED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

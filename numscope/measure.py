@@ -40,8 +40,8 @@ class ErrorSums:
     """Counts, sums, minima and maxima of one quantization; `a + b` is the record of both parts.
 
     x is the tensor's value in float32 (float64 if it was saved so), q its element, y = q * scale as
-    one float32 product. Sums are float64 sums of float64 products. Non-finite values are counted
-    and left out of everything else.
+    one float32 product. Sums are float64 sums of float64 products. Values that are not finite, and
+    finite ones whose y is not, are counted and left out of everything else.
 
     Attributes
     ----------
@@ -64,6 +64,8 @@ class ErrorSums:
     scale_min, scale_max, tile_range_log2_max
         Over the tiles that are not zero: the scales' extremes, and the largest log2(amax) minus
         log2(smallest magnitude that is not zero). NaN if there is no such tile.
+    overflow_count, zeros_after_count
+        Finite values whose y is infinite or NaN; finite values whose y is 0.
     """
 
     count: int = 0
@@ -88,6 +90,8 @@ class ErrorSums:
     scale_min: float = _NAN
     scale_max: float = _NAN
     tile_range_log2_max: float = _NAN
+    overflow_count: int = 0
+    zeros_after_count: int = 0
 
     def __add__(self, other: ErrorSums) -> ErrorSums:
         """The record of two parts taken together: sums and counts add, extremes are kept."""
@@ -115,12 +119,17 @@ class ErrorSums:
     @property
     def zeros_after(self) -> float:
         """Share of all values that are zero after quantization, 0 to 1."""
-        return _ratio(self.zeros + self.underflow_count, self.count)
+        return _ratio(self.zeros_after_count, self.count)
 
     @property
     def saturated(self) -> float:
         """Share of all values that were clipped to the largest finite element, 0 to 1."""
         return _ratio(self.saturated_count, self.count)
+
+    @property
+    def overflow(self) -> float:
+        """Share of all values that are finite and become infinite or NaN, 0 to 1."""
+        return _ratio(self.overflow_count, self.count)
 
     @property
     def distortion(self) -> float:

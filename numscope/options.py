@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import click
 
 from numscope.errors import RecipeError
-from numscope.recipes import Recipe, Tile, parse, parse_tile
+from numscope.recipes import Recipe, Tile
+from numscope.written import parse, parse_tile
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-import ml_dtypes
 import numpy as np
 
 from numscope import kernels
 from numscope.errors import DumpError
+from numscope.inputs import is_float
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -75,7 +75,7 @@ class Panels:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Values of one panel, finite ones only: others are counted and replaced by 0.
+    """Values of one panel, and how many are NaN or infinite in float32.
 
     `x` is float32, or float64 if the tensor is; `x32` is the same in float32, which is what the
     quantizer sees. `row` and `col` say where it begins in the tensor.
@@ -89,9 +89,15 @@ class Panel:
     inf_count: int
 
     @property
+    def is_finite(self) -> bool:
+        """Whether all values are finite."""
+        return not self.nan_count and not self.inf_count
+
+    @property
     def amax(self) -> float:
-        """Largest magnitude."""
-        return max(float(self.x.max()), -float(self.x.min()))
+        """Largest finite magnitude."""
+        x = self.x if self.is_finite else np.where(np.isfinite(self.x32), self.x, 0)
+        return max(float(x.max()), -float(x.min()))
 
 
 class InMemory:
@@ -116,7 +122,7 @@ def read_panels(source: Source, panels: Panels, start: int, stop: int) -> Iterat
         for row in range(start, stop, height):
             values = source.read(row, min(row + height, stop), col, col_stop)
             for at in range(0, values.shape[0], panels.height):
-                yield _panel(values[at : at + panels.height], row + at, col)
+                yield panel(values[at : at + panels.height], row + at, col)
 
 
 def to_float32(values: NDArray[Any]) -> NDArray[np.float32]:
@@ -145,37 +151,13 @@ def matrix(x: ArrayLike) -> NDArray[Any]:
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1] if x.ndim else 1)
 
 
-def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether the type holds real floating-point numbers: NumPy's own or those of ml_dtypes."""
-    if dtype.kind == "f":
-        return dtype.itemsize <= 8
-    return dtype.kind == "V" and dtype.names is None and _finfo(dtype) is not None
-
-
-def largest_input(dtype: np.dtype[Any]) -> float:
-    """Largest finite value of the input's dtype, in float32's range."""
-    largest = _finfo(dtype)
-    float32_max = float(np.finfo(np.float32).max)
-    return float32_max if largest is None else min(largest, float32_max)
-
-
-def _finfo(dtype: np.dtype[Any]) -> float | None:
-    """Largest finite value of a float dtype, `None` for other types."""
-    try:
-        return float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
-    except (TypeError, ValueError, KeyError):
-        return None
-
-
-def _panel(values: NDArray[Any], row: int, col: int) -> Panel:
+def panel(values: NDArray[Any], row: int = 0, col: int = 0) -> Panel:
+    """The panel of values (rows, cols) that begin at (row, col) of a tensor."""
     x32 = to_float32(values)
     x = values if values.dtype == np.float64 else x32
-    if not kernels.count_nonfinite(x32):
-        return Panel(row, col, x, x32, 0, 0)
-    finite = np.isfinite(x32)
-    nan_count = int(np.isnan(x32).sum())
-    inf_count = x32.size - int(finite.sum()) - nan_count
-    return Panel(row, col, np.where(finite, x, 0), np.where(finite, x32, 0), nan_count, inf_count)
+    nonfinite = kernels.count_nonfinite(x32)
+    nan_count = int(np.isnan(x32).sum()) if nonfinite else 0
+    return Panel(row, col, x, x32, nan_count, int(nonfinite) - nan_count)
 
 
 def panel_extent(tile: tuple[int, int]) -> tuple[int, int]:

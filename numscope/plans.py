@@ -17,7 +17,8 @@ from numscope import amounts
 from numscope.dumps import Kind, Problem, Scan, TensorRef
 from numscope.dumps.dtypes import FLOAT_TYPES
 from numscope.errors import NothingToDo
-from numscope.recipes import Recipe, Tile, parse, weight_tile
+from numscope.recipes import Recipe, Tile
+from numscope.written import parse, weight_tile
 
 DEFAULT_KINDS: tuple[Kind, ...] = ("activation", "gradient")
 

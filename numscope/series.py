@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from numscope.dumps.refs import KINDS
-from numscope.recipes import parse
+from numscope.written import parse
 from numscope.tables import LayerRow
 
 XName = Literal["tokens", "step"]
