@@ -16,7 +16,7 @@ import numpy as np
 from safetensors import safe_open
 
 import numscope
-from numscope.errors import UnsupportedRecipe
+from numscope.errors import RecipeError, UnsupportedRecipe
 from numscope.formats import FORMATS, FloatFormat
 from tests.rounding import codes, rounded
 
@@ -26,73 +26,101 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-#: Fields that are looked at by themselves, or that say nothing about finite values.
-_ELSEWHERE = {
-    "element",
-    "element_max",
-    "block_shape",
-    "ragged",
-    "pow2",
-    "two_level",
-    "zero_block_floor_log2",
-    "inf_amax_multiplier",
-    "nonfinite_amax_multiplier",
-    "nonfinite_block",
-    "nan_amax",
+#: What each field of the manifest says, by its value, in the fields of a recipe.
+_SAYS: dict[str, dict[Any, dict[str, Any]]] = {
+    "family": {"float": {}, "mx": {"nonfinite": "nan"}, "nvfp4": {}},
+    "ragged": {"zero_pad": {}, "error": {}, "none": {}},
+    "arithmetic": {
+        "float32": {},
+        "exact": {},  # of powers of two, whose quotients float32 has
+        "input": {"scale_precision": "input", "product_precision": "input"},
+    },
+    "scale_format": {
+        "float32": {"scale": "float32"},
+        "pow2_float32": {"scale": "power_of_two"},
+        "e8m0": {"scale": "float8_e8m0fnu"},
+        "e8m0_as_float32": {"scale": "float8_e8m0fnu"},
+        "float8_e4m3fn": {"scale": "float8_e4m3fn"},
+        "float8_e4m3fn x float32": {"scale": "float8_e4m3fn"},
+    },
+    "scale_expr": {
+        "amax/max": {"scale_from": "amax/max"},
+        "1/(max/amax)": {"scale_from": "max/amax", "infinite_multiplier": "kept"},
+    },
+    "multiplier_expr": {"max*(1/amax)": {"scale_from": "max*(1/amax)", "scale_precision": "float32"}},
+    "scale_precision": {"float32": {}, "float64": {"amax_floor_precision": "float64"}},
+    "amax_floor_rounded_to_input_dtype": {False: {}, True: {"amax_floor_precision": "input"}},
+    "inf_multiplier": {"input_dtype_max": {"infinite_multiplier": "input_max"}},
+    "zero_amax_scale": {
+        "none": {"zero": "none"},
+        "scale_is_1": {"zero": "scale_1"},
+        "amax_is_1": {"zero": "amax_1"},
+    },
+    "zero_block_floor_log2": {-126: {"zero": "amax_2^-126"}, -10000: {}},
+    "inf_amax_multiplier": {0: {}},
+    "nan_amax": {"ignore": {}},
+    "nonfinite_amax_multiplier": {1: {"nonfinite": "one_if_infinite"}},
+    "nonfinite_block": {
+        "nan": {"nonfinite": "nan"},
+        "scale_exponent_254": {"nonfinite": "largest_if_infinite"},
+    },
+    "scale_biased_exponent_range": {(1, 254): {"nonfinite": "largest"}},
+    "max_exponent": {127: {}},
+    "pow2": {
+        "none": {},
+        "ceil_bits": {"scale_rounding": "up"},
+        "ceil_log2": {"scale_rounding": "up"},
+        "floor_log2": {"scale_rounding": "down"},
+        "nearest_log2": {"scale_rounding": "nearest"},
+        "multiplier_floor_bits": {"scale": "power_of_two", "scale_rounding": "up"},
+        "multiplier_floor_log2": {"scale": "power_of_two", "scale_rounding": "up"},
+        "ocp_floor": {"scale_from": "amax/2^emax", "scale_rounding": "down"},
+        "ocp_floor_exact": {"scale_from": "amax/2^emax", "scale_rounding": "down"},
+        "ocp_ceil": {"scale_from": "amax/2^emax", "scale_rounding": "up"},
+        "ocp_even": {"scale_from": "amax/2^emax", "scale_rounding": "even"},
+        "ceil_of_amax/max": {"scale_rounding": "up"},
+        "ceil_of_amax*(1/max)": {"scale_from": "amax*(1/max)", "scale_rounding": "up"},
+    },
+    "apply": {
+        "x*m": {"apply": "multiply"},
+        "x*(1/s)": {"apply": "multiply"},
+        "x/s": {"apply": "divide"},
+    },
+    "rounding": {
+        each: {"rounding": each}
+        for each in ("nearest_even", "nearest_away", "nearest_toward_zero", "toward_zero")
+    },
+    "overflow": {"saturate": {}, "ieee": {"overflow": "ieee"}},
+    "negative_zero": {
+        each: {"negative_zero": each} for each in ("kept", "positive_if_exact", "positive")
+    },
+    "element_min": {-2.0: {"overflow": "asymmetric"}},
+    "dequant": {"code*s": {}, "code/m": {"dequantize": "divide"}},
 }
 
-#: What a field may say without changing a bit, in every scale rule.
-_COMMON: dict[str, tuple[Any, ...]] = {
-    "amax_floor": (0,),
-    "scale_floor": (0,),
-    "scale_precision": ("float32",),
-    "rounding": ("nearest_even",),
-    "dequant": ("code*s",),
-    "negative_zero": (None, "kept"),
-    "multiplier_expr": (None,),
-    "scale_biased_exponent_range": (None,),
-    "amax_floor_rounded_to_input_dtype": (None,),
-    "element_min": (None,),
-}
-
-#: The scale rule of the multiplier max/amax: nothing saturates, so `overflow` says nothing.
-_MULTIPLIER: dict[str, tuple[Any, ...]] = {
-    "family": ("float",),
-    "arithmetic": ("float32",),
-    "scale_format": ("float32", "pow2_float32"),
-    "scale_expr": ("1/(max/amax)",),
-    "zero_amax_scale": ("scale_is_1",),
-    "apply": ("x*m",),
-    "overflow": ("saturate", "ieee"),
-    "inf_multiplier": ("input_dtype_max",),
-}
-
-#: The scale rule of the OCP specification. 1/s is exact, and a product below float32's smallest
-#: normal is nothing in any element format: `exact` arithmetic and both ways of applying the scale
-#: agree.
-_OCP: dict[str, tuple[Any, ...]] = {
-    "family": ("mx",),
-    "arithmetic": ("float32", "exact"),
-    "scale_format": ("e8m0",),
-    "scale_expr": ("amax/max",),
-    "zero_amax_scale": ("none",),
-    "apply": ("x*(1/s)", "x/s"),
-    "overflow": ("saturate",),
-    "inf_multiplier": (None,),
-    "max_exponent": (None, 127),
-}
-
-#: Scale name by the field `pow2`, and what its rule demands of the other fields.
-_SCALES: dict[str, tuple[str, dict[str, tuple[Any, ...]]]] = {
-    "none": ("float32", _MULTIPLIER),
-    "multiplier_floor_bits": ("power_of_two", _MULTIPLIER),
-    "ocp_floor": ("float8_e8m0fnu", _OCP),
-    "ocp_floor_exact": ("float8_e8m0fnu", _OCP),
+#: The same for the fields of the two levels of NVFP4.
+_LEVELS_SAY: dict[str, dict[Any, dict[str, Any]]] = {
+    "style": {"encode": {}, "decode": {"scale_from": "(amax/max)/outer"}},
+    "tensor": {
+        "global": {"outer": "tensor"},
+        "row": {"outer": "row"},
+        "none": {"scale_from": "amax/max"},
+    },
+    "block_scale_format": {"float8_e4m3fn": {}},
+    "tensor_scale_format": {"float32": {}},
+    "block_scale_max_for_tensor_scale": {448: {}},
+    "block_scale_expr": {
+        "amax*(S_enc*(1/6))": {"scale_from": "amax*((1/outer)*(1/max))"},
+        "(amax/6)*S_enc": {"scale_from": "(amax/max)*(1/outer)"},
+    },
+    "multiplier": {"1/(S_b*(1/S_enc))": {}, "S_enc/S_b": {"apply": "multiply_levels"}},
+    "zero_amax_encode": {1: {"zero": "multiplier_0"}},
+    "zero_block_scale_multiplier": {"flt_max": {}, 0: {"zero": "multiplier_0"}},
 }
 
 
 def recipe_from_manifest(fields: Mapping[str, Any]) -> numscope.Recipe:
-    """The recipe that does what the fields of a manifest's `recipe` say, on finite values.
+    """The recipe that does what the fields of a manifest's `recipe` say.
 
     Raises
     ------
@@ -104,25 +132,37 @@ def recipe_from_manifest(fields: Mapping[str, Any]) -> numscope.Recipe:
         raise UnsupportedRecipe(f"element {fields['element']!r} is not a number format of numscope")
     if fields["element_max"] != element.max:
         raise UnsupportedRecipe(f"element_max {fields['element_max']} is not {element.max}")
-    if fields["pow2"] not in _SCALES:
-        raise UnsupportedRecipe(f"pow2 {fields['pow2']!r} is not a scale rule of numscope")
-    scale, demands = _SCALES[fields["pow2"]]
-    if fields["two_level"]:
-        raise UnsupportedRecipe("two_level: numscope's tiles have one scale each")
-    demands = _COMMON | demands
-    for field in sorted((fields.keys() | demands.keys()) - _ELSEWHERE):
-        if fields.get(field) not in demands.get(field, (None,)):
-            raise UnsupportedRecipe(f"{field} {fields.get(field)!r} with scale {scale}")
-    _check_zero_tile(fields, element)
+    said: dict[str, Any] = {"nonfinite": "propagate"}  # what IEEE arithmetic does by itself
+    for field, meanings in _SAYS.items():
+        said |= _meaning(field, fields.get(field), meanings)
+    levels = dict(fields["two_level"] or {})
+    for field, meanings in _LEVELS_SAY.items():
+        said |= _meaning(field, levels.pop(field, None), meanings)
+    if levels.pop("block_scale_min", None):
+        said["scale_floor"] = fields["two_level"]["block_scale_min"]
+    if said.get("scale_from") == "(amax/max)/outer":
+        said["apply"] = "multiply_levels"
+    numbers = {"element", "element_max", "block_shape", "two_level", "amax_floor", "scale_floor"}
+    unknown = sorted((fields.keys() - _SAYS.keys() - numbers) | levels.keys())
+    if unknown:
+        raise UnsupportedRecipe(f"{unknown[0]} {levels.get(unknown[0], fields.get(unknown[0]))!r}")
     rows, cols = (extent or None for extent in fields["block_shape"])
-    return numscope.Recipe(element.name, (rows, cols), scale)
+    floors = {
+        name: fields[name] for name in ("amax_floor", "scale_floor") if fields[name]
+    }
+    try:
+        return numscope.Recipe(element.name, (rows, cols), **said | floors)
+    except RecipeError as error:
+        raise UnsupportedRecipe(str(error)) from error
 
 
-def _check_zero_tile(fields: Mapping[str, Any], element: FloatFormat) -> None:
-    """A zero tile's scale is the least one that E8M0 has."""
-    floor = fields.get("zero_block_floor_log2")
-    if floor is not None and floor - element.max_exponent > -127:
-        raise UnsupportedRecipe(f"zero_block_floor_log2 {floor}")
+def _meaning(field: str, value: Any, meanings: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
+    if value is None:
+        return {}
+    try:
+        return meanings[tuple(value) if isinstance(value, list) else value]
+    except KeyError:
+        raise UnsupportedRecipe(f"{field} {value!r}") from None
 
 
 def differences(record: Mapping[str, Any], folder: Path) -> list[str]:
@@ -143,7 +183,6 @@ def differences(record: Mapping[str, Any], folder: Path) -> list[str]:
 def _block_differences(record: Mapping[str, Any], folder: Path) -> list[str]:
     fields = manifest(folder)["recipes"][record["recipe_id"]]["recipe"]
     recipe = recipe_from_manifest(fields)
-    _check_nonfinite(fields, record["metrics"])
     tensors = read(folder / record["file"], record["keys"].values())
     expected = {name: tensors[key] for name, key in record["keys"].items()}
     x = expected.pop("x")
@@ -155,14 +194,6 @@ def _block_differences(record: Mapping[str, Any], folder: Path) -> list[str]:
     ]
 
 
-def _check_nonfinite(fields: Mapping[str, Any], metrics: Mapping[str, Any]) -> None:
-    """Numscope ignores NaN and infinities in amax; many let them spoil the tile."""
-    if metrics["nan_in"] and fields.get("nan_amax") != "ignore":
-        raise UnsupportedRecipe("NaN in the input is not ignored by amax")
-    if metrics["inf_in"]:
-        raise UnsupportedRecipe("infinities in the input are not ignored by amax")
-
-
 def _array_differences(
     found: numscope.Quantized, expected: Mapping[str, NDArray[Any]]
 ) -> Iterable[str]:
@@ -172,15 +203,29 @@ def _array_differences(
     if "scale" in expected:
         yield from _unequal("scale", scales, expected["scale"].reshape(scales.shape))
     if "multiplier" in expected:
-        with np.errstate(divide="ignore"):
-            inverse = np.float32(1) / expected["multiplier"]
-        yield from _unequal("1/multiplier", scales, inverse.reshape(scales.shape))
+        wanted = expected["multiplier"].reshape(scales.shape)
+        yield from _unequal("multiplier", found.multipliers, wanted)
+    if "block_scale" in expected:
+        tile_scales = scales if found.tile_scales is None else found.tile_scales
+        wanted = expected["block_scale"].reshape(scales.shape)
+        yield from _unequal("block_scale", tile_scales, wanted)
+    if "tensor_scale" in expected:
+        if found.outer_scales is None:
+            yield "tensor_scale: there is none"
+        else:
+            outer = np.broadcast_to(found.outer_scales, expected["tensor_scale"].shape)
+            yield from _unequal("tensor_scale", outer, expected["tensor_scale"])
     if "scale_codes" in expected:
-        found_codes = scales.astype(ml_dtypes.float8_e8m0fnu).view(np.uint8)
+        tile_scales = scales if found.tile_scales is None else found.tile_scales
+        dtype = np.dtype(getattr(ml_dtypes, found.recipe.scale))
+        found_codes = tile_scales.astype(dtype).view(np.uint8)
         wanted = expected["scale_codes"].reshape(scales.shape)
-        yield from _unequal("scale_codes", found_codes, wanted)
+        is_number = ~(np.isnan(tile_scales) & np.isnan(wanted.view(dtype).astype(np.float32)))
+        yield from _unequal("scale_codes", found_codes[is_number], wanted[is_number])
     if "codes" in expected:
         is_number = ~(np.isnan(values) & np.isnan(expected["dequant"].reshape(values.shape)))
+        if found.recipe.element_format.has_nan:
+            is_number &= ~np.isnan(found.elements.astype(np.float32))
         wanted = expected["codes"].reshape(values.shape)
         yield from _unequal("codes", found.elements.view(np.uint8)[is_number], wanted[is_number])
 
@@ -204,8 +249,7 @@ def _metric_differences(
     counts: dict[str, float] = {
         "count": m.count,
         "zeros_in": m.zeros,
-        "zeros_out": m.zeros + m.underflow_count,
-        "zero_code_count": int(np.count_nonzero(q.elements.astype(np.float32) == 0)),
+        "zeros_out": m.zeros_after_count,
         "nan_in": m.nan_count,
         "inf_in": m.inf_count,
         "nan_out": int(np.count_nonzero(np.isnan(q.values))),
@@ -213,6 +257,8 @@ def _metric_differences(
         "underflow_count": m.underflow_count,
         "row_cosine_rows": m.row_count - m.zero_rows,
     }
+    if recipe.element_format.has_nan or not expected["nan_out"]:  # else NaN has anybody's code
+        counts["zero_code_count"] = int(np.count_nonzero(q.elements.astype(np.float32) == 0))
     sums = {
         "sum_xx": m.sum_xx,
         "sum_yy": m.sum_yy,
