@@ -7,7 +7,7 @@ where the results go.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -94,7 +94,11 @@ def analyze(
     return tables.sort_rows(row for result in results for row in result.rows)
 
 
-def measure_files(work: Iterable[FileWork], over: streaming.Map[Any, Any]) -> Iterator[FileResult]:
+def measure_files(
+    work: Iterable[FileWork],
+    over: streaming.Map[Any, Any],
+    on_bytes: Callable[[int], object] = lambda _: None,
+) -> Iterator[FileResult]:
     """Measure dump files, one result per file in their order.
 
     Parameters
@@ -104,22 +108,29 @@ def measure_files(work: Iterable[FileWork], over: streaming.Map[Any, Any]) -> It
     over
         What to map pieces of work with; a large tensor has many, a small one is a single one. The
         rows do not depend on it.
+    on_bytes
+        Called now and then with how many bytes more have been measured or given up.
     """
     opened: dict[str, dumps.DumpFile] = {}
     done = over(_measure_piece, _pieces(work, over, opened))
     try:
         for file, pieces in groupby(done, key=lambda piece: piece.file):
-            yield _file_result(file, pieces)
+            yield _file_result(file, pieces, on_bytes)
             if dump := opened.pop(file.path, None):
                 dump.close()
     finally:
+        if isinstance(done, Generator):
+            done.close()  # nobody reads any more after this
         for dump in opened.values():
             dump.close()
 
 
-def _file_result(file: FileWork, pieces: Iterable[_Piece]) -> FileResult:
+def _file_result(
+    file: FileWork, pieces: Iterable[_Piece], on_bytes: Callable[[int], object]
+) -> FileResult:
     rows: list[Row] = []
     problems: list[Problem] = []
+    pieces = _counted(pieces, file.bytes, on_bytes)
     for position, parts in groupby(pieces, key=lambda piece: piece.position):
         if position is None:
             problems.extend(Problem(file.path, str(part.outcome)) for part in parts)
@@ -137,6 +148,17 @@ def _file_result(file: FileWork, pieces: Iterable[_Piece]) -> FileResult:
     return FileResult(file, tuple(rows), tuple(problems))
 
 
+def _counted(
+    pieces: Iterable[_Piece], total: int, on_bytes: Callable[[int], object]
+) -> Iterator[_Piece]:
+    """The pieces of a file; its `total` bytes are reported as they pass, the rest at the end."""
+    for piece in pieces:
+        on_bytes(piece.bytes)
+        total -= piece.bytes
+        yield piece
+    on_bytes(total)
+
+
 class _Piece(NamedTuple):
     """A strip of a tensor to measure, or its outcome.
 
@@ -149,6 +171,7 @@ class _Piece(NamedTuple):
     indices: list[int]
     reading: streaming.Reading | None
     start: int
+    bytes: int = 0
     outcome: list[ErrorSums] | DumpError | None = None
 
 
@@ -161,18 +184,20 @@ def _pieces(
             dump = dumps.open_file(file.root, file.path, npy_dtype=file.npy_dtype)
             opened[file.path] = dump
         except DumpError as error:
-            yield _Piece(file, None, [], None, 0, error)
+            yield _Piece(file, None, [], None, 0, outcome=error)
             continue
         for position, (ref, recipes) in enumerate(file.tensors):
             try:
                 source = _array(dump, ref)
-                for indices, reading in streaming.readings(
-                    source, [r.recipe for r in recipes], over
-                ):
+                wanted = [each.recipe for each in recipes]
+                for indices, reading in streaming.readings(source, wanted, over):
+                    # A further reading of the same tensor is no progress.
+                    row_bytes = source.cols * source.dtype.itemsize if 0 in indices else 0
                     for start in reading.panels.strips:
-                        yield _Piece(file, position, indices, reading, start)
+                        rows = reading.panels.strip_stop(start) - start
+                        yield _Piece(file, position, indices, reading, start, rows * row_bytes)
             except DumpError as error:
-                yield _Piece(file, position, [], None, 0, error)
+                yield _Piece(file, position, [], None, 0, outcome=error)
 
 
 def _array(dump: dumps.DumpFile, ref: TensorRef) -> dumps.StoredArray:

@@ -74,12 +74,13 @@ def fit_x(axes: Axes, x: NDArray[np.float64], *, whole: bool) -> None:
 def fit_y(axes: Axes, y: NDArray[np.float64], measure: Measure, yscale: YScale) -> None:
     """Show all values of `y` that are not NaN.
 
-    A logarithmic axis falls back to a linear one if no value is positive.
+    A logarithmic axis stays linear if no value is positive, or if the metric has a ceiling: near 1
+    a logarithm shows the same as the value, less plainly.
     """
     values = y[~np.isnan(y)]
     positive = values[values > 0]
-    if yscale == "log" and positive.size:
-        _fit_log(axes, values, positive, measure)
+    if yscale == "log" and measure.ceiling is None and positive.size:
+        _fit_log(axes, values, positive)
         return
     low, high = _range(values, measure)
     margin = 0.04 * (high - low)
@@ -106,14 +107,12 @@ def _range(values: NDArray[np.float64], measure: Measure) -> tuple[float, float]
     return low, high
 
 
-def _fit_log(
-    axes: Axes, values: NDArray[np.float64], positive: NDArray[np.float64], measure: Measure
-) -> None:
+def _fit_log(axes: Axes, values: NDArray[np.float64], positive: NDArray[np.float64]) -> None:
     """A logarithmic axis, with a short linear foot for zeros and what is below if there are any."""
     low, high = float(positive.min()), float(positive.max())
     margin = (high / low) ** 0.04 if high > low else 1.25
-    low, high = low / margin, high if high == measure.ceiling else high * margin
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    low, high = low / margin, high * margin
     if last - first <= 2:
         ticks = [m * 10.0**n for n in range(first, last + 1) for m in (1, 2, 5)]
     else:

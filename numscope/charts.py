@@ -80,7 +80,8 @@ def chart(
     table
         What to draw. Where a value is missing or not finite, its line has a gap.
     yscale
-        `log` shows zeros at the foot of the axis, below a short linear part.
+        `log` shows zeros at the foot of the axis, below a short linear part. The axis of a cosine,
+        such as distortion, stays linear.
     layers
         Which layers to draw, all unless given; those that the table does not have are left out.
     """

@@ -4,7 +4,7 @@
 notebook would want is not here but in the modules that this calls; each command imports those that
 it needs.
 """
-# ruff: noqa: PLC0415
+# ruff: noqa: D301, PLC0415 (click reads `\b` as a character: what follows is not wrapped)
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NOTHING_DONE, WRONG_USAGE, INCOMPLETE, INTERRUPTED = 1, 2, 3, 130
 )
 @click.version_option(__version__, prog_name="numscope")
 def cli() -> None:
-    r"""What FP8 and MX block quantization lose in a training run's activations and gradients.
+    """What FP8 and MX block quantization lose in a training run's activations and gradients.
 
     \b
     numscope scan DUMP_DIR       what is in there and how it was understood
@@ -61,6 +61,7 @@ def cli() -> None:
 @click.option(
     "--recipe",
     "recipes",
+    envvar="NUMSCOPE_ANALYZE_RECIPE",
     type=RecipeType(),
     multiple=True,
     default=("ling",),
@@ -70,6 +71,7 @@ def cli() -> None:
 @click.option(
     "--tile",
     "tiles",
+    envvar="NUMSCOPE_ANALYZE_TILE",
     type=TileType(),
     multiple=True,
     help="Tile shape instead of the recipes' own, such as 1x64 or 128x128; can be repeated.",
@@ -109,7 +111,7 @@ def analyze(
     verbose: bool,
     **scan_options: Any,
 ) -> None:
-    r"""Measure a folder of dumps, or a single file: tables and charts.
+    """Measure a folder of dumps, or a single file: tables and charts.
 
     \b
     Examples:
@@ -125,8 +127,9 @@ def analyze(
     from numscope.engines import Threads, usable_cpus
     from numscope.gallery import chart_files, tables_of
     from numscope.plans import Selection, plan, schemes
-    from numscope.progress import progress
+    from numscope.progress import progress, waiting
     from numscope.results import claim
+    from numscope.streaming import warm_up
 
     err = Console(stderr=True)
     found = _scan(err, dump, quiet=quiet, **scan_options)
@@ -141,7 +144,18 @@ def analyze(
     except NothingToDo:
         _say(err, found.problems, quiet=quiet, verbose=verbose)
         raise
-    results = claim(out, str(Path(dump).resolve()), fresh=fresh)
+    run_facts: dict[str, Any] = {
+        "numscope": __version__,
+        "command": ctx.obj,
+        "dump": str(Path(dump).resolve()),
+        "recipes": {each.label: _facts(each.recipe) for each in wanted},
+        "files": len(work),
+    }
+    results = claim(out, run_facts["dump"], fresh=fresh)
+    results.keep_run({**run_facts, "finished": False})  # whose folder it is if this is killed
+
+    with waiting(err, "compiling the loops, once per installation,", quiet=quiet):
+        warm_up(wanted[0].recipe)
 
     rows: list[Row] = []
     problems = [*found.problems, *remarks]
@@ -150,11 +164,11 @@ def analyze(
         Threads(jobs or usable_cpus()) as engine,
         progress(err, total, len(work), quiet) as meter,
     ):
-        for result in measure_files(work, engine.map):
+        for result in measure_files(work, engine.map, lambda n: meter.advance(files=0, bytes=n)):
             results.keep_part(result.work.path, result.rows)
             rows.extend(result.rows)
             problems.extend(result.problems)
-            meter.advance(bytes=result.work.bytes, failures=len(result.problems))
+            meter.advance(failures=len(result.problems))
     problems.extend(_not_finite(rows))
     _say(err, problems, quiet=quiet, verbose=verbose)
     if not rows:
@@ -170,11 +184,8 @@ def analyze(
     results.forget_charts(but=pictures)
     results.keep_run(
         {
-            "numscope": __version__,
-            "command": sys.argv[1:],
-            "dump": str(Path(dump).resolve()),
-            "recipes": {each.label: _facts(each.recipe) for each in wanted},
-            "files": len(work),
+            **run_facts,
+            "finished": True,
             "tensors": len({(row.path, row.key) for row in rows}),
             "skipped": [_problem(each) for each in problems if each.failure],
             "warnings": [_problem(each) for each in problems if not each.failure],
@@ -199,6 +210,7 @@ def analyze(
 @click.option(
     "--format",
     "suffix",
+    envvar="NUMSCOPE_PLOT_FORMAT",
     type=click.Choice(["png", "svg", "pdf"]),
     default="png",
     show_default=True,
@@ -223,7 +235,7 @@ def plot(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    r"""Draw the charts of RESULTS again, from its tables alone.
+    """Draw the charts of RESULTS again, from its tables alone.
 
     \b
     Examples:
@@ -269,7 +281,7 @@ def plot(
 def scan(
     ctx: click.Context, /, dump: str, *, quiet: bool, verbose: bool, **scan_options: Any
 ) -> None:
-    r"""Show what a folder of dumps holds and how it was understood; nothing is computed.
+    """Show what a folder of dumps holds and how it was understood; nothing is computed.
 
     \b
     Examples:
@@ -291,11 +303,16 @@ def scan(
 @cli.command()
 @verbosity
 def recipes(*, quiet: bool, verbose: bool) -> None:  # noqa: ARG001 (all commands take it)
-    r"""List the named recipes, and the parts that others can be written with.
+    """List the named recipes, and the parts that others can be written with.
 
     \b
     A written form is a recipe or an element format, then what differs, separated by colons:
       ling:1x64   ling:128x1   e5m2:1x128:power_of_two   e2m1:1x32:float8_e8m0fnu   int8:1x*
+
+    \b
+    Examples:
+      numscope recipes --verbose
+      numscope analyze dumps/ --recipe ling --recipe e5m2:1x128:power_of_two
     """
     from rich.console import Console
 
@@ -311,8 +328,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code. Every error is one line on stderr."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = cli.main(arguments, prog_name="numscope", standalone_mode=False)
+        code = cli.main(words, prog_name="numscope", standalone_mode=False, obj=words)
         sys.stdout.flush()
     except (KeyboardInterrupt, click.exceptions.Abort):
         click.echo("numscope: interrupted", err=True)
@@ -320,8 +338,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except BrokenPipeError:
-        # Whoever read our answer has enough; keep the interpreter from complaining at its end.
+    except (BrokenPipeError, SystemExit):
+        # Whoever read our answer has enough, for which click and rich would exit as if we had
+        # failed; keep the interpreter from complaining at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (NumscopeError, OSError) as error:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     Float64 = NDArray[np.float64]
     Values = Float32 | Float64
 
-#: How many partial sums a row's sum is made of at most. A power of two; the more, the fewer checks
-#: between the vectorised runs (64 to 256: 0.78 times the time of a sum).
-LANES = 256
+#: How many partial sums a row's sum is made of at most. A power of two; more need fewer checks
+#: between the vectorised runs, but take longer to add up (256: 1.09 times the time of a sum).
+LANES = 128
 
 # Positions in the counts and extremes that `accumulate` adds to.
 ZEROS, UNDERFLOW, SATURATED, OVERFLOW, ZEROS_AFTER = 0, 1, 2, 3, 4
@@ -104,8 +104,8 @@ class Rule(NamedTuple):
         leaves the few units in the last place by which amax * (largest / amax) can exceed it in
         float32.
     is_plain
-        Whether a value is multiplied, rounded to nearest even, clipped and multiplied by the scale,
-        and nothing else: all that follows says so.
+        Whether values are multiplied, rounded to nearest even and clipped, as all that follows
+        but the last says: the loop for that is one.
     divides, product
         Whether values are divided by their operands, and what the quotients or products are rounded
         to: FLOAT32, FLOAT16 or BFLOAT16.
@@ -158,7 +158,7 @@ def rule(recipe: Recipe, dtype: np.dtype[Any]) -> Rule:
         step=np.int32(((23 - element.mantissa_bits) << 23) | 0x400000),
         largest=np.float32(power if overflows else element.max),
         limit=limit,
-        is_plain=not (divides or divides_back or overflows or product or mode),
+        is_plain=not (divides or overflows or product or mode),
         divides=divides,
         product=np.int32(product),
         mode=np.int32(mode),
@@ -182,16 +182,16 @@ def widen_bfloat16(bits: NDArray[np.uint16], x: Float32) -> None:
 
 
 @compiled
-def count_nonfinite(x: Float32) -> np.int64:
-    """How many values of `x` (rows, cols) are NaN or infinite."""
-    count = np.int64(0)
+def largest_magnitude(x: Float32) -> np.float32:
+    """Largest magnitude in `x` (rows, cols), where NaN is beyond infinity; 0 if `x` is empty."""
+    largest = np.int32(0)
     for r in range(x.shape[0]):
         row = x[r]
-        found = np.int32(0)
+        high = np.int32(0)
         for c in range(row.size):
-            found += np.int32((np.float32(row[c]).view(np.int32) & _EXPONENT) == _EXPONENT)
-        count += found
-    return count
+            high = max(high, np.int32(np.float32(row[c]).view(np.int32) & _MAGNITUDE))
+        largest = max(largest, high)
+    return np.int32(largest).view(np.float32)
 
 
 @compiled
@@ -246,12 +246,10 @@ def _column_statistics(row: Float32, amax: NDArray[np.int32], amin: NDArray[np.i
 
 
 @inlined
-def _round_row(
-    row: Float32, operands: Float32, scales: Float32, y: Float32, rule: Rule
-) -> np.int32:
-    """Write to `y` the elements of row * operands, times scales; how many were clipped.
+def _round_row(row: Float32, operands: Float32, q: Float32, rule: Rule) -> np.int32:
+    """Write to `q` the elements' values of row * operands; how many were clipped. All (cols,).
 
-    Round to nearest even; the sign of a zero is that of the product; NaN stays NaN. All (cols,).
+    Round to nearest even; the sign of a zero is that of the product; NaN stays NaN.
     """
     min_exponent, step = rule.min_exponent, rule.step
     largest, limit = rule.largest, rule.limit
@@ -265,8 +263,7 @@ def _round_row(
         exponent = np.int32(np.float32(a).view(np.int32) & _EXPONENT)
         magic = np.int32(max(exponent, min_exponent) + step).view(np.float32)
         rounded = np.float32(np.float32(a + magic) - magic)
-        q = np.int32(rounded.view(np.int32) | (bits & _SIGN)).view(np.float32)
-        y[c] = q * scales[c]
+        q[c] = np.int32(rounded.view(np.int32) | (bits & _SIGN)).view(np.float32)
     return clipped
 
 
@@ -274,28 +271,27 @@ def _round_row(
 def _quantize_row(
     row: Float32,
     operands: Float32,
-    scales: Float32,
-    y: Float32,
+    q: Float32,
     rule: Rule,
     place: tuple[int, int],
     spare: Float32,
 ) -> np.int32:
-    """Write to `y` what the elements of `row` stand for; how many were clipped.
+    """Write to `q` the elements' values of `row`; how many were clipped.
 
     Parameters
     ----------
-    row, operands, scales
-        The values, and for each what `rule` applies before and after it is rounded.
-    y
-        The result.
+    row, operands
+        The values, and what each is multiplied or divided by.
+    q
+        The result, before the scale.
     place
         Row and column of the first value in the tensor, which is what a random number depends on.
     spare
         Room for (2, cols); the second row holds ones.
     """
     if rule.is_plain:
-        return _round_row(row, operands, scales, y, rule)
-    v, ones = spare[0], spare[1]
+        return _round_row(row, operands, q, rule)
+    v = spare[0]
     if rule.divides:
         for c in range(row.size):
             v[c] = row[c] / operands[c]
@@ -307,19 +303,13 @@ def _quantize_row(
     elif rule.product == FLOAT16:
         _round_to_float16(v)
     if rule.mode == NEAREST_EVEN:
-        clipped = _round_row(v, ones, ones, y, rule)
+        clipped = _round_row(v, spare[1], q, rule)
     elif rule.mode == UP_ABOVE:
-        clipped = _round_above(v, y, rule)
+        clipped = _round_above(v, q, rule)
     else:
-        clipped = _round_randomly(v, y, rule, place)
+        clipped = _round_randomly(v, q, rule, place)
     if rule.overflows:
-        clipped = _overflow(v, y, rule)
-    if rule.divides_back:
-        for c in range(row.size):
-            y[c] /= scales[c]
-    else:
-        for c in range(row.size):
-            y[c] *= scales[c]
+        clipped = _overflow(v, q, rule)
     return clipped
 
 
@@ -445,7 +435,7 @@ def quantize(
     grid: Grid,
     operands: Float32,
     rule: Rule,
-    place: tuple[int, int],
+    first: tuple[int, int],
     q: Float32,
 ) -> None:
     """Write to `q` the elements' values, before the scale, of `x`, both (rows, cols).
@@ -456,7 +446,7 @@ def quantize(
         Where the values lie on the grid of `operands`, which has one item per tile.
     rule
         How to quantize.
-    place
+    first
         Row and column of the first value in the tensor.
     """
     cols = x.shape[1]
@@ -468,7 +458,7 @@ def quantize(
         if t != at:
             _spread(operands[t], grid, spread)
             at = t
-        _quantize_row(x[r], spread, spare[1], q[r], rule, (place[0] + r, place[1]), spare)
+        _quantize_row(x[r], spread, q[r], rule, (first[0] + r, first[1]), spare)
 
 
 @compiled
@@ -479,7 +469,7 @@ def accumulate(
     operands: Float32,
     scales: Float32,
     rule: Rule,
-    place: tuple[int, int],
+    first: tuple[int, int],
     counts: NDArray[np.int64],
     sum_ee: Float64,
     max_error: Float64,
@@ -498,7 +488,7 @@ def accumulate(
         What `rule` applies before and after rounding, one item per tile.
     rule
         How to quantize.
-    place
+    first
         Row and column of the first value in the tensor.
     counts
         At ZEROS, UNDERFLOW, SATURATED, OVERFLOW and ZEROS_AFTER.
@@ -525,18 +515,17 @@ def accumulate(
             _spread(operands[t], grid, m)
             _spread(scales[t], grid, s)
             at = t
-        where = (place[0] + r, place[1])
-        values = x[r]
-        clipped = _quantize_row(x32[r], m, s, y, rule, where, spare)
-        before, after, error = _count_row(values, y)
+        values, place = x[r], (first[0] + r, first[1])
+        counts[SATURATED] += _quantize_row(x32[r], m, y, rule, place, spare)
+        if rule.divides_back:
+            _divide_row(y, s)
+        before, after, error = _dequantize_row(values, y, spare[1] if rule.divides_back else s)
         if not error < np.inf:
-            values, clipped = _finite_part(values, x32[r], m, s, y, rule, where, spare, counts)
-            before, after, error = _count_row(values, y)
-        else:
-            counts[ZEROS] += cols - before
-            counts[ZEROS_AFTER] += cols - after
-        counts[SATURATED] += clipped
+            values = _mask_row(values, x32[r], m, y, rule, counts)
+            before, after, error = _dequantize_row(values, y, spare[1])
+        counts[ZEROS] += cols - before
         counts[UNDERFLOW] += before - after
+        counts[ZEROS_AFTER] += cols - after
         row_counts[r, 0] += before
         row_counts[r, 1] += after
         max_error[0] = max(max_error[0], error)
@@ -548,51 +537,54 @@ def accumulate(
 
 
 @inlined
-def _finite_part(
-    x: Values,
-    x32: Float32,
-    m: Float32,
-    s: Float32,
-    y: Float32,
-    rule: Rule,
-    place: tuple[int, int],
-    spare: Float32,
-    counts: NDArray[np.int64],
-) -> tuple[Values, np.int32]:
-    """A copy of a row with 0 for x and y wherever one of them is not finite; how many are clipped.
+def _dequantize_row(x: Values, q: Float32, s: Float32) -> tuple[np.int32, np.int32, np.float64]:
+    """Turn `q` into y = q*s; how many of x and of y are not zero, and the largest abs(x-y).
 
-    Counts the values that are kept and zero, and the finite ones whose y is not.
+    That is not finite if x or y is not.
     """
-    finite = np.isfinite(x32)
-    values = np.where(finite, x, x.dtype.type(0))
-    clipped = _quantize_row(
-        np.where(finite, x32, np.float32(0)), m, s, y, rule, place, spare
-    )
-    for c in range(x.size):
-        if not finite[c]:
-            y[c] = 0
-            continue
-        counts[ZEROS] += values[c] == 0
-        if not np.isfinite(y[c]):
-            counts[OVERFLOW] += 1
-            values[c] = 0
-            y[c] = 0
-        else:
-            counts[ZEROS_AFTER] += y[c] == 0
-    return values, clipped
-
-
-@inlined
-def _count_row(x: Values, y: Float32) -> tuple[np.int32, np.int32, np.float64]:
-    """How many of x and of y are not zero, and the largest abs(x-y), not finite if one of them."""
     before, after = np.int32(0), np.int32(0)
     largest = np.int64(0)
     for c in range(x.size):
+        y = np.float32(q[c] * s[c])
+        q[c] = y
         before += np.int32(x[c] != 0)
-        after += np.int32(y[c] != 0)
-        error = np.float64(x[c]) - np.float64(y[c])
+        after += np.int32(y != 0)
+        error = np.float64(x[c]) - np.float64(y)
         largest = max(largest, np.int64(np.float64(error).view(np.int64) & _MAGNITUDE64))
     return before, after, np.int64(largest).view(np.float64)
+
+
+@inlined
+def _divide_row(q: Float32, divisors: Float32) -> None:
+    for c in range(q.size):
+        q[c] /= divisors[c]
+
+
+@inlined
+def _mask_row(
+    x: Values, x32: Float32, operands: Float32, y: Float32, rule: Rule, counts: NDArray[np.int64]
+) -> Values:
+    """A copy of `x` with 0, in `y` too, where x is not finite or y is not.
+
+    Takes back what such values count as zeros and as clipped, and counts the finite ones whose y is
+    not finite.
+    """
+    kept = x.copy()
+    counts_clipped = not rule.overflows or abs(rule.above) < np.inf
+    for c in range(x.size):
+        is_finite = np.isfinite(x32[c])
+        if is_finite and np.isfinite(y[c]):
+            continue
+        if is_finite:
+            counts[OVERFLOW] += 1
+        elif counts_clipped:
+            v = x32[c] / operands[c] if rule.divides else x32[c] * operands[c]
+            counts[SATURATED] -= abs(v) > rule.limit
+        counts[ZEROS] -= x[c] != 0
+        counts[ZEROS_AFTER] -= 1
+        kept[c] = 0
+        y[c] = 0
+    return kept
 
 
 @inlined
@@ -601,11 +593,23 @@ def _sum_row(x: Values, y: Float32, lanes: Float64) -> None:
     xx, yy, xy, ee = lanes[0], lanes[1], lanes[2], lanes[3]
     lanes[:] = 0
     width = lanes.shape[1]
-    for start in range(0, x.size, width):
+    paired = x.size - x.size % (2 * width)
+    for start in range(0, paired, 2 * width):  # two at once: half as many lanes read and written
+        middle = start + width
+        x0, x1 = x[start:middle], x[middle : middle + width]
+        y0, y1 = y[start:middle], y[middle : middle + width]
+        for c in range(width):
+            a0, a1 = np.float64(x0[c]), np.float64(x1[c])
+            b0, b1 = np.float64(y0[c]), np.float64(y1[c])
+            e0, e1 = a0 - b0, a1 - b1
+            xx[c] += a0 * a0 + a1 * a1
+            yy[c] += b0 * b0 + b1 * b1
+            xy[c] += a0 * b0 + a1 * b1
+            ee[c] += e0 * e0 + e1 * e1
+    for start in range(paired, x.size, width):
         xs, ys = x[start : start + width], y[start : start + width]
         for c in range(xs.size):
-            a = np.float64(xs[c])
-            b = np.float64(ys[c])
+            a, b = np.float64(xs[c]), np.float64(ys[c])
             e = a - b
             xx[c] += a * a
             yy[c] += b * b

@@ -78,7 +78,8 @@ class Panel:
     """Values of one panel, and how many are NaN or infinite in float32.
 
     `x` is float32, or float64 if the tensor is; `x32` is the same in float32, which is what the
-    quantizer sees. `row` and `col` say where it begins in the tensor.
+    quantizer sees. `row` and `col` say where it begins in the tensor, `amax` is the largest
+    magnitude of those in `x` that are finite in float32.
     """
 
     row: int
@@ -87,17 +88,12 @@ class Panel:
     x32: NDArray[np.float32]
     nan_count: int
     inf_count: int
+    amax: float
 
     @property
     def is_finite(self) -> bool:
         """Whether all values are finite."""
         return not self.nan_count and not self.inf_count
-
-    @property
-    def amax(self) -> float:
-        """Largest finite magnitude."""
-        x = self.x if self.is_finite else np.where(np.isfinite(self.x32), self.x, 0)
-        return max(float(x.max()), -float(x.min()))
 
 
 class InMemory:
@@ -155,9 +151,16 @@ def panel(values: NDArray[Any], row: int = 0, col: int = 0) -> Panel:
     """The panel of values (rows, cols) that begin at (row, col) of a tensor."""
     x32 = to_float32(values)
     x = values if values.dtype == np.float64 else x32
-    nonfinite = kernels.count_nonfinite(x32)
-    nan_count = int(np.isnan(x32).sum()) if nonfinite else 0
-    return Panel(row, col, x, x32, nan_count, int(nonfinite) - nan_count)
+    nan_count = inf_count = 0
+    amax = float(kernels.largest_magnitude(x32))
+    if not math.isfinite(amax):
+        finite = np.isfinite(x32)
+        nan_count = int(np.isnan(x32).sum())
+        inf_count = x32.size - int(finite.sum()) - nan_count
+        amax = float(np.abs(x[finite]).max(initial=0))
+    elif x.dtype == np.float64:
+        amax = float(np.abs(x).max(initial=0))
+    return Panel(row, col, x, x32, nan_count, inf_count, amax)
 
 
 def panel_extent(tile: tuple[int, int]) -> tuple[int, int]:

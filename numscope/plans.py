@@ -127,17 +127,18 @@ def plan(
         *_remark(undated, "no step is named: it is charted at step 0"),
         *_absent(found, selection),
     ]
+    filled = (ref for ref in chosen if 0 not in ref.shape)
     work = [
         FileWork(
-            found.root,
+            root,
             path,
             tuple((ref, planned(ref.kind or "", wanted)) for ref in refs),
             npy_dtype,
         )
-        for path, refs in groupby((ref for ref in chosen if 0 not in ref.shape), lambda r: r.path)
+        for (root, path), refs in groupby(filled, lambda ref: (ref.root, ref.path))
     ]
     if not work:
-        raise NothingToDo(_nothing(found, selection))
+        raise NothingToDo(_nothing(found, selection, empty))
     return work, remarks
 
 
@@ -172,8 +173,11 @@ def _absent(found: Scan, selection: Selection) -> list[Problem]:
     return remarks
 
 
-def _nothing(found: Scan, selection: Selection) -> str:
+def _nothing(found: Scan, selection: Selection, empty: Sequence[TensorRef]) -> str:
     """Why nothing is selected, by what there is."""
+    if empty:
+        others = f" and so are {len(empty) - 1} others" if len(empty) > 1 else ""
+        return f"nothing to analyse in {found.root}: {empty[0].name} is empty{others}"
     if not found.refs:
         return (
             f"nothing to analyse in {found.root}: no tensor was found in {found.files} dump files"

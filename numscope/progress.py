@@ -33,6 +33,8 @@ _LOG_SECONDS = 30.0
 _LOG_SHARE = 0.05
 #: And in any case after so many seconds, lest a slow job look dead.
 _LOG_SILENCE = 600.0
+#: A wait of so many seconds is worth a line.
+_LONG_SECONDS = 2.0
 #: Characters that a terminal keeps for the bar and the space behind it.
 _LEAST_BAR = 9
 
@@ -143,6 +145,22 @@ def counting(console: Console, verb: str, *, quiet: bool = False) -> Iterator[Co
             yield lambda done, total: status.update(f"{verb} {done:,} of {total:,} files")
     else:
         yield _CountLog(console, verb).count
+
+
+@contextmanager
+def waiting(console: Console, what: str, *, quiet: bool = False) -> Iterator[None]:
+    """Say on a terminal what is being waited for; elsewhere afterwards, if it took long."""
+    if quiet:
+        yield
+    elif console.is_terminal and not console.is_dumb_terminal:
+        with console.status(f"{what} ..."):
+            yield
+    else:
+        start = time.monotonic()
+        yield
+        took = time.monotonic() - start
+        if took >= _LONG_SECONDS:
+            console.print(f"{what} took {amounts.duration(took)}", highlight=False)
 
 
 class _CountLog:

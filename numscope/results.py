@@ -126,13 +126,15 @@ def part_name(path: str) -> str:
 def _refuse_others(folder: Path, dump: str) -> None:
     advice = "choose another folder with --out, or replace them with --fresh"
     try:
-        found = json.loads((folder / RUN).read_text(encoding="utf-8")).get("dump")
+        found = json.loads((folder / RUN).read_text(encoding="utf-8"))["dump"]
     except FileNotFoundError:
         if any((folder / name).exists() for name in (TENSORS, LAYERS, FINDINGS, CHARTS, PARTS)):
             raise ResultsError(f"{folder} holds results without a {RUN}; {advice}") from None
         return
-    except (OSError, ValueError, AttributeError) as error:
-        raise ResultsError(f"{folder / RUN} cannot be read: {error}; {advice}") from error
+    except OSError as error:
+        raise ResultsError(f"{folder / RUN} cannot be read: {error.strerror}; {advice}") from error
+    except (ValueError, TypeError, LookupError) as error:
+        raise ResultsError(f"{folder / RUN} was not written by numscope; {advice}") from error
     if found != dump:
         raise ResultsError(f"{folder} holds the results of {found}, not of {dump}; {advice}")
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from numscope.dumps.refs import KINDS
+from numscope.tables import LayerRow, sort_rows
 from numscope.written import parse
-from numscope.tables import LayerRow
 
 XName = Literal["tokens", "step"]
 
@@ -84,11 +84,12 @@ def series(rows: Iterable[LayerRow], metrics: Sequence[str]) -> list[Series]:
     Parameters
     ----------
     rows
-        Of layers.csv, in any order. Rows without a layer belong to no chart.
+        Of layers.csv, in any order. Rows without a layer belong to no chart. Of two steps with
+        the same tokens, as after a restart, the later one is shown.
     metrics
         Columns of layers.csv.
     """
-    known = [row for row in rows if row.layer is not None]
+    known = sort_rows(row for row in rows if row.layer is not None)
     x_name: XName = "tokens" if known and all(row.tokens is not None for row in known) else "step"
     groups: dict[tuple[str, str, str], list[LayerRow]] = {}
     for row in known:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import ml_dtypes
 import numpy as np
 
 from numscope import kernels
@@ -34,6 +35,11 @@ Map = Callable[[Callable[[T], U], Iterable[T]], Iterator[U]]
 def measure_array(x: ArrayLike, recipes: Sequence[Recipe]) -> list[ErrorSums]:
     """What each recipe does to an array in memory, see `measure.measure`."""
     return measure(InMemory(matrix(x)), recipes)
+
+
+def warm_up(recipe: Recipe) -> None:
+    """Compile what measuring takes if this installation has not done so yet."""
+    measure_array(np.zeros((1, 1), ml_dtypes.bfloat16), (recipe,))
 
 
 def measure(

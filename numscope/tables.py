@@ -212,11 +212,21 @@ def write_csv(path: Path, rows: Iterable[_R], kind: type[_R]) -> None:
 def to_csv(rows: Iterable[_R], kind: type[_R]) -> str:
     r"""The rows as CSV text with a header and `\n` line ends; empty where a value is not known."""
     columns = _COLUMNS[kind]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    text = _Lines()
+    writer = csv.writer(text)
     writer.writerow(columns)
     writer.writerows([getattr(each, name) for name in columns] for each in rows)
     return text.getvalue()
+
+
+class _Lines(io.StringIO):
+    r"""Text whose lines end in `\n`, written by a `csv.writer` that ends them in `\r\n`.
+
+    Only so does the writer of Python 3.11 quote a name with `\r` in it.
+    """
+
+    def write(self, line: str) -> int:
+        return super().write(line.removesuffix("\r\n") + "\n")
 
 
 def read_csv(path: Path, kind: type[_R]) -> list[_R]:
@@ -245,14 +255,14 @@ def read_csv(path: Path, kind: type[_R]) -> list[_R]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file by rename.
+    r"""Write a text file by rename; surrogates, from names that are no text, as `\udcff`.
 
     Raises
     ------
     ResultsError
         If it cannot be written.
     """
-    write_bytes(path, text.encode())
+    write_bytes(path, text.encode(errors="backslashreplace"))
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+TESTS = Path(__file__).resolve().parent
 
 
-def shared_dumps() -> Path | None:
-    """The folder of dumps beside the repository, if there is one."""
-    shared = os.environ.get("NUMSCOPE_SHARED", str(REPOSITORY.parent / "shared"))
+def dumps_folder() -> Path:
+    """All dumps, where they lie beside the repository, else the few that are part of it."""
+    shared = os.environ.get("NUMSCOPE_SHARED", str(TESTS.parent.parent / "shared"))
     folder = Path(shared, "dumps")
-    return folder if folder.is_dir() else None
+    return folder if folder.is_dir() else TESTS / "data" / "dumps"
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,9 @@ def _tuples(value: Any) -> Any:
 
 def expectations(layout: str, part: str = "entries") -> list[Expected]:
     """What is known of a layout's tensors (`entries`) or of everything else (`others`)."""
-    shared = shared_dumps()
-    if shared is None:
+    folder = dumps_folder() / layout
+    if not folder.is_dir():
         return []
-    folder = shared / layout
     content = json.loads((folder / "expectations.json").read_text())
     return [
         Expected(folder, line["path"], _tuples(line.get("key", [])), line) for line in content[part]

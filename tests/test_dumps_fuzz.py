@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import tempfile
 import tracemalloc
+import zipfile
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
 from numscope import dumps
 from numscope.errors import DumpError
+from tests.dumps_shared import dumps_folder
+from tests.torch_files import Tensor, TorchFile, file_of
 
 MEMORY_LIMIT = 32 << 20
 X = np.arange(40, dtype=np.float32).reshape(5, 8)
+BF16 = X.astype(ml_dtypes.bfloat16)
+TORCH = file_of(
+    **{
+        "layers.0.fc.input": Tensor(BF16, "BFloat16Storage"),
+        "layers.0.fc.weight": Tensor(X, key="1", size=(8, 5), stride=(1, 8)),
+    }
+)
 
 
 def _npy(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> bytes:
@@ -27,11 +40,23 @@ def _npy(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> bytes:
     return file.getvalue()
 
 
+def _npz() -> bytes:
+    file = io.BytesIO()
+    arrays: dict[str, Any] = {"layers.0.fc.input": X, "step": np.int64(3)}
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
+
+
 SEEDS = {
     "plain.safetensors": save({"layers.0.fc.input": X, "ids": np.arange(4)}, {"step": "1"}),
     "plain.npy": _npy(X),
     "fortran.npy": _npy(np.asfortranarray(X)),
-    "bfloat16.npy": _npy(X.astype(ml_dtypes.bfloat16)),
+    "bfloat16.npy": _npy(BF16),
+    "packed.npz": _npz(),
+    "zip.pt": TORCH.zip_bytes(),
+    "packed.pt": replace(TORCH, compression=zipfile.ZIP_DEFLATED).zip_bytes(),
+    "legacy.pt": file_of(t=Tensor(X)).legacy_bytes(4),
+    "zip.pt.gz": gzip.compress(TORCH.zip_bytes(), mtime=0),
 }
 
 
@@ -52,28 +77,53 @@ def damaged(draw: st.DrawFn, content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", SEEDS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(deadline=None)
 @given(data=st.data())
 def test_damaged_files_are_read_or_refused(name: str, data: st.DataObject) -> None:
-    content = data.draw(damaged(SEEDS[name]))
+    _check(name, data.draw(damaged(SEEDS[name])))
+
+
+REAL = sorted(
+    path
+    for folder in ("ok", "hostile")
+    for path in (dumps_folder() / "edge" / folder).glob("*.pt*")
+)
+
+
+@pytest.mark.parametrize("path", REAL, ids=lambda path: path.name)
+@settings(deadline=None, max_examples=5)
+@given(data=st.data())
+def test_damaged_files_of_others_are_read_or_refused(path: Path, data: st.DataObject) -> None:
+    _check(path.name, data.draw(damaged(path.read_bytes())))
+
+
+@settings(deadline=None)
+@given(data=st.data())
+def test_damaged_pickles_in_sound_archives(data: st.DataObject) -> None:
+    opcodes = data.draw(damaged(TORCH.opcodes))
+    _check("zip.pt", TorchFile(opcodes, TORCH.storages).zip_bytes())
+
+
+def _check(name: str, content: bytes) -> None:
+    """Read all there is, or get one line; never another exception, never much memory."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, name).write_bytes(content)
         tracemalloc.start()
         try:
-            _read_everything(folder, name)
+            message = _read_everything(folder, name)
             assert tracemalloc.get_traced_memory()[1] < MEMORY_LIMIT
         finally:
             tracemalloc.stop()
+    assert "\n" not in message
 
 
-def _read_everything(folder: str, name: str) -> None:
-    message = ""
+def _read_everything(folder: str, name: str) -> str:
     try:
+        scan = dumps.scan(folder)
         with dumps.open_file(folder, name) as dump:
             for array in dump.values():
-                rows = min(array.rows, 64)
-                read = array.read(0, rows, 0, min(array.cols, 64))
-                assert read.shape == (rows, min(array.cols, 64))
+                rows, cols = min(array.rows, 64), min(array.cols, 64)
+                assert array.read(0, rows, 0, cols).shape == (rows, cols)
     except DumpError as error:
-        message = str(error)
-    assert "\n" not in message
+        return str(error)
+    return "".join(problem.message for problem in scan.problems)

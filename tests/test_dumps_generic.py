@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from numscope.dumps.generic import identify
-from numscope.dumps.places import Place
+from numscope.dumps.places import Identity, Place
+from numscope.dumps.writers.generic import identify
 
 
 def _place(path: str, key: str | None = None, **metadata: str) -> Place:
     *folders, stem = path.split("/")
     parts: tuple[str, ...] = tuple(key.split("/")) if key is not None else ()
-    return Place((), tuple(folders), stem, parts, metadata)
+    return Place((), tuple(folders), stem, stem, parts, metadata)
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,28 @@ def _place(path: str, key: str | None = None, **metadata: str) -> Place:
         ("gradients/layers.8.mlp.fc1", "gradient", 8, "layers.8.mlp.fc1"),
         ("gradients/layers.8.mlp.fc1.weight", "weight_gradient", 8, "layers.8.mlp.fc1"),
         ("layers.8.mlp.fc1/grad_output", "gradient", 8, "layers.8.mlp.fc1"),
+        ("layers.12.fc.activation_grad", "gradient", 12, "layers.12.fc"),
+        ("layers.12.fc.weight.main_grad", "weight_gradient", 12, "layers.12.fc"),
+        ("layers.12.grad_mlp_output", "gradient", 12, "layers.12.mlp"),
+        ("layers.12.grad_mlp_input", "input_gradient", 12, "layers.12.mlp"),
+        ("layers.12.attn_output", "output", 12, "layers.12.attn"),
+        ("layers.12.mlp.hidden_states", "activation", 12, "layers.12.mlp"),
+        ("layer12_fc1_dY", "gradient", 12, "layer12_fc1"),
+        ("L12.fc1.act", "activation", 12, "L12.fc1"),
+        ("blk.12.ffn_up.input", "activation", 12, "blk.12.ffn_up"),
+        ("act.layers.12.fc1", "activation", 12, "layers.12.fc1"),
+        ("grad_output_layers.12.fc1", "gradient", 12, "layers.12.fc1"),
+        ("input__layers.12.fc1", "activation", 12, "layers.12.fc1"),
+        ("gradients/layers.8.fc1.input", "input_gradient", 8, "layers.8.fc1"),
+        ("gradients/layers.8.fc1.grad_input", "input_gradient", 8, "layers.8.fc1"),
+        ("gradients/layers.8.fc1.output", "gradient", 8, "layers.8.fc1.output"),
+        ("weights/layers.8.fc1.weight", "weight", 8, "layers.8.fc1"),
+        ("activations/layers.8.mlp.act", "activation", 8, "layers.8.mlp.act"),
+        ("input_layernorm.weight", "weight", None, "input_layernorm"),
+        ("layers.8.mlp.fc_in", None, 8, "layers.8.mlp.fc_in"),
+        ("layers.8.input_layernorm", None, 8, "layers.8.input_layernorm"),
+        ("model.visual.blocks.3.attn.qkv.x", "activation", 3, "model.visual.blocks.3.attn.qkv"),
+        ("layers.3.mlp.experts.5.w1.input", "activation", 3, "layers.3.mlp.experts.5.w1"),
         ("0.weight", "weight", None, "0"),
         ("lm_head.input", "activation", None, "lm_head"),
         ("layers.4.mlp.fc1", None, 4, "layers.4.mlp.fc1"),
@@ -72,6 +94,18 @@ def test_keys(key: str, kind: str | None, layer: int | None, module: str) -> Non
             {"step": 120, "microbatch": 1, "layer": 4, "module": "layer_4.mlp.fc1"},
         ),
         (
+            "step_120_grads/layers.8.mlp.fc1",
+            {"step": 120, "layer": 8, "module": "layers.8.mlp.fc1", "kind": "gradient"},
+        ),
+        (
+            "outputs/run1/step_120/accum_step_1/gpu3/layers.8.mlp.fc1.x",
+            {"step": 120, "microbatch": 1, "rank": 3, "layer": 8, "kind": "activation"},
+        ),
+        (
+            "tokens_1000000/tp1/pp_rank_2/layers.8.mlp.fc1.input",
+            {"tokens": 1000000, "shard": "tp1 pp_rank_2", "rank": None, "kind": "activation"},
+        ),
+        (
             "layers.8.mlp.fc1.activation.step480.rank001",
             {
                 "step": 480,
@@ -86,6 +120,30 @@ def test_keys(key: str, kind: str | None, layer: int | None, module: str) -> Non
 def test_paths_of_bare_arrays(path: str, expected: dict[str, Any]) -> None:
     identity = identify(_place(path))
     assert {name: getattr(identity, name) for name in expected} == expected
+
+
+def _identify(path: str, *key: str | int) -> Identity:
+    *folders, stem = path.split("/")
+    return identify(Place((), tuple(folders), stem, stem, key, {}))
+
+
+@pytest.mark.parametrize("key", ["data", "tensor", "value", "arr_0"])
+def test_a_key_that_says_nothing_leaves_the_word_to_the_file(key: str) -> None:
+    found = _identify("step_1/layers.4.mlp.fc1.grad_output", key)
+    assert (found.kind, found.layer, found.module) == ("gradient", 4, "layers.4.mlp.fc1")
+
+
+def test_a_file_for_each_module_with_a_key_for_each_kind() -> None:
+    found = _identify("step_1/layers.4.mlp.fc1", "grad_output")
+    assert (found.kind, found.layer, found.module) == ("gradient", 4, "layers.4.mlp.fc1")
+
+
+def test_lists_of_inputs_and_lists_by_layer() -> None:
+    first, second = (_identify("step_1", "layers.4.fc", "input", index) for index in (0, 1))
+    assert (first.kind, first.module, first.slot) == ("activation", "layers.4.fc", "")
+    assert (second.kind, second.module, second.slot) == ("activation", "layers.4.fc", "1")
+    by_layer = _identify("step_1", "activations", 10)
+    assert (by_layer.kind, by_layer.layer, by_layer.slot) == ("activation", 10, "")
 
 
 def test_metadata_wins_over_the_path() -> None:

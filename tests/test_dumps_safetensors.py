@@ -125,7 +125,7 @@ GOOD = _entry("F32", [2], 0, 8)
         (b"\1\2\3", "3 bytes"),
         ((1 << 63).to_bytes(8, "little") + b"{}", "the format allows 100000000"),
         (_raw({"t": GOOD}, b"1234567"), "cut short"),
-        (_raw({"t": GOOD}, b"123456789"), "1 bytes behind its last tensor"),
+        (_raw({"t": GOOD}, b"123456789"), "bytes behind its last tensor: 1"),
         (_raw({"t": GOOD, "u": _entry("F32", [2], 12, 20)}, bytes(20)), "hole"),
         (_raw({"t": GOOD, "u": _entry("F32", [2], 4, 12)}, bytes(12)), "overlaps"),
         (_raw({"t": _entry("F32", [3], 0, 8)}, bytes(8)), "does not fit its 8 bytes"),

@@ -81,7 +81,7 @@ def test_the_second_of_two_equal_identities_is_left_out(tmp_path: Path) -> None:
         _save(tmp_path, path, "layers.0.fc.input")
     scan = dumps.scan(tmp_path)
     assert [ref.path for ref in scan] == ["a/step_1.safetensors"]
-    assert [ref.path for ref in scan.duplicates] == ["b/step_1.safetensors"]
+    assert [ref.path for ref in scan.left_out] == ["b/step_1.safetensors"]
     ((where, message),) = _failures(scan)
     assert where == "b/step_1.safetensors:layers.0.fc.input"
     assert "a/step_1.safetensors:layers.0.fc.input" in message
@@ -135,7 +135,7 @@ def test_remarks_that_count_are_put_together(tmp_path: Path) -> None:
         np.save(tmp_path / f"step_{step}.ids.npy", np.arange(4))
     (problem,) = dumps.scan(tmp_path).problems
     assert not problem.failure
-    assert problem.message == "3 integer tensors passed over, in this and 2 more files"
+    assert problem.message == "integer tensors passed over: 3, in this and 2 more files"
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:

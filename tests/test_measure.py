@@ -64,12 +64,12 @@ def test_small_panels_agree_with_the_reference(x: NDArray[Any], recipe: Recipe) 
 @given(tensors(is_finite=False), recipes())
 def test_agrees_with_quantize(x: NDArray[Any], recipe: Recipe) -> None:
     found = numscope.measure(x, recipe)
-    x64 = x.astype(np.float64)
     finite = np.isfinite(reference.to_float32(x))
-    y = numscope.quantize(x, recipe).values.astype(np.float64)
-    assert found.underflow_count == np.count_nonzero((x64 != 0) & (y == 0) & finite)
-    assert found.max_abs_error == np.abs(x64 - y)[finite].max(initial=0)
-    assert found.sum_ee == pytest.approx(math.fsum((x64 - y)[finite] ** 2), rel=1e-12, abs=0)
+    a = x[finite].astype(np.float64)
+    b = numscope.quantize(x, recipe).values[finite].astype(np.float64)
+    assert found.underflow_count == np.count_nonzero((a != 0) & (b == 0))
+    assert found.max_abs_error == np.abs(a - b).max(initial=0)
+    assert found.sum_ee == pytest.approx(math.fsum((a - b) ** 2), rel=1e-12, abs=0)
 
 
 @given(tensors(is_finite=False), recipes(), st.data())
@@ -176,6 +176,15 @@ def test_float64_is_compared_with_what_was_saved() -> None:
 def test_float64_beyond_float32_is_infinite() -> None:
     found = numscope.measure(np.array([[1.0, 1e39, -1e300]]), Recipe())
     assert (found.inf_count, found.amax) == (2, 1.0)
+
+
+def test_a_row_whose_values_overflow_has_no_cosine() -> None:
+    x = np.array([[np.finfo(np.float32).max], [1]])  # 448 / amax rounds down to 2^-120: 256 * 2^120
+    found = numscope.measure(x, Recipe(scale="power_of_two"))
+    assert found.max_abs_error == math.inf
+    assert found.sqnr_db == -math.inf
+    assert math.isnan(found.distortion)
+    assert found.min_row_cosine == 1.0
 
 
 def test_all_nan() -> None:

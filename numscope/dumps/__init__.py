@@ -11,6 +11,7 @@ from numscope.dumps.files import DumpFile, open_file
 from numscope.dumps.loading import load
 from numscope.dumps.refs import KINDS, Key, Kind, Problem, Scan, TensorRef
 from numscope.dumps.scanning import scan
+from numscope.dumps.summaries import KindSummary, LayoutSummary, summarize
 
 open = open_file  # noqa: A001 -- `dumps.open` reads well; nothing in this package means the built-in
 
@@ -19,6 +20,8 @@ __all__ = [
     "DumpFile",
     "Key",
     "Kind",
+    "KindSummary",
+    "LayoutSummary",
     "Problem",
     "Scan",
     "StoredArray",
@@ -27,4 +30,5 @@ __all__ = [
     "open",
     "open_file",
     "scan",
+    "summarize",
 ]

@@ -167,7 +167,7 @@ def contiguous_array(
         If it does not lie inside `source`.
     """
     if offset < 0 or offset + math.prod(shape) * dtype.itemsize > source.size:
-        raise DumpError(f"a tensor of shape {list(shape)} is larger than the data that was saved")
+        raise DumpError(f"has the shape {list(shape)}, which is larger than what was saved")
     return StoredArray(source, offset, dtype, shape, is_swapped=is_swapped)
 
 
@@ -182,7 +182,7 @@ def packed_array(
         If it does not lie inside `source`.
     """
     if offset < 0 or offset + (math.prod(shape) * bits + 7) // 8 > source.size:
-        raise DumpError(f"a tensor of shape {list(shape)} is larger than the data that was saved")
+        raise DumpError(f"has the shape {list(shape)}, which is larger than what was saved")
     return StoredArray(source, offset, dtype, shape, packed_bits=bits)
 
 
@@ -210,15 +210,15 @@ def strided_array(
         If any of its elements lies outside `source`.
     """
     if len(shape) != len(strides):
-        raise DumpError(f"{len(shape)} dimensions but {len(strides)} strides")
+        raise DumpError(f"has {len(shape)} dimensions but {len(strides)} strides")
     if offset < 0 or min((*shape, *strides), default=0) < 0:
-        raise DumpError("a negative size, stride or offset")
+        raise DumpError("has a negative size, stride or offset")
     # Python's integers do not overflow, and a view of terabytes of one value is legal.
     count = math.prod(shape)
     last = sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True)) if count else -1
     if offset + (last + 1) * dtype.itemsize > source.size:
         raise DumpError(
-            f"a view of shape {list(shape)} and strides {list(strides)} leaves the saved data"
+            f"has the shape {list(shape)} and strides {list(strides)}, which leave the saved data"
         )
     plain = _c_strides(shape)
     is_plain = count == 0 or all(

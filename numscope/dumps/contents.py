@@ -14,6 +14,27 @@ if TYPE_CHECKING:
 
     from numscope.dumps.arrays import StoredArray
     from numscope.dumps.refs import Key
+    from numscope.dumps.scratch import Scratch
+    from numscope.dumps.sources import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a format is given to read a file.
+
+    Attributes
+    ----------
+    source
+        The bytes of the file.
+    scratch
+        Room for what is stored compressed; lives as long as the file is open.
+    npy_dtype
+        What NumPy arrays of raw bytes or of 8- and 16-bit integers hold, if the user said so.
+    """
+
+    source: Source
+    scratch: Scratch
+    npy_dtype: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,17 +11,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from numscope.dumps import npy, safetensors
+from numscope.dumps import npy, npz, safetensors, torch
 from numscope.dumps.arrays import StoredArray
+from numscope.dumps.contents import Opened
 from numscope.dumps.dtypes import FLOAT_TYPES
+from numscope.dumps.foreign import refuse_disguise
 from numscope.dumps.refs import Key
-from numscope.dumps.sources import FileSource, Source, open_source, read_bytes
+from numscope.dumps.scratch import Scratch, unpack_gzip
+from numscope.dumps.sources import FileSource, MemorySource, Source, open_source, read_bytes
 from numscope.errors import DumpError, UsageError
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from numscope.dumps.contents import Contents, Remark
+
+_SMALL = 1 << 15
+"""Files of up to this many bytes are read at once: a dump may have a hundred thousand of them."""
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_SUFFIX = ".gz"
 
 HEAD_SIZE = 512
 """How many of the first bytes a format may look at to recognise its files."""
@@ -40,13 +49,13 @@ class FileFormat:
     looks_like
         Whether the first `HEAD_SIZE` bytes are those of such a file, whatever it is called.
     read_contents
-        From the bytes of a file and the type that ambiguous NumPy arrays hold, to its contents.
+        From an opened file to what it holds.
     """
 
     name: str
     suffixes: tuple[str, ...]
     looks_like: Callable[[bytes], bool]
-    read_contents: Callable[[Source, str | None], Contents]
+    read_contents: Callable[[Opened], Contents]
 
 
 FILE_FORMATS: tuple[FileFormat, ...] = (
@@ -54,7 +63,7 @@ FILE_FORMATS: tuple[FileFormat, ...] = (
         name="safetensors",
         suffixes=(".safetensors",),
         looks_like=safetensors.looks_like,
-        read_contents=lambda source, _: safetensors.read_contents(source),
+        read_contents=safetensors.read_contents,
     ),
     FileFormat(
         name="npy",
@@ -62,25 +71,20 @@ FILE_FORMATS: tuple[FileFormat, ...] = (
         looks_like=npy.looks_like,
         read_contents=npy.read_contents,
     ),
+    FileFormat(
+        name="npz",
+        suffixes=(".npz",),
+        looks_like=npz.looks_like,
+        read_contents=npz.read_contents,
+    ),
+    FileFormat(
+        name="torch",
+        suffixes=(".pt", ".pth", ".ckpt"),
+        looks_like=torch.looks_like,
+        read_contents=torch.read_contents,
+    ),
 )
 """Tried in this order: first by the bytes of a file, then by its name."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Disguise:
-    """Something that is often found under the name of a tensor file, by how it begins."""
-
-    prefixes: tuple[bytes, ...]
-    message: str
-
-
-_DISGUISES = (
-    _Disguise(
-        (b"version https://git-lfs", b"version https://hawser"),
-        "is a Git LFS pointer, not the file itself; fetch it with `git lfs pull`",
-    ),
-    _Disguise((b"<!doctype html", b"<html", b"<?xml"), "is a web page; download the file again"),
-)
 
 
 class DumpFile(Mapping[Key, StoredArray]):
@@ -100,12 +104,15 @@ class DumpFile(Mapping[Key, StoredArray]):
         What its reader should hear of.
     """
 
-    def __init__(self, source: FileSource, file_format: FileFormat, contents: Contents) -> None:
-        self._source = source
+    def __init__(
+        self, file: FileSource, scratch: Scratch, file_format: FileFormat, contents: Contents
+    ) -> None:
+        self._file = file
+        self._scratch = scratch
         self._arrays = contents.arrays
         self._passed_over = contents.passed_over
         self.format = file_format
-        self.size: int = source.size
+        self.size: int = file.size
         self.metadata: Mapping[str, str] = contents.metadata
         self.remarks: tuple[Remark, ...] = contents.remarks
 
@@ -136,20 +143,21 @@ class DumpFile(Mapping[Key, StoredArray]):
 
     def close(self) -> None:
         """Close the file. The tensors can no longer be read."""
-        os.close(self._source.descriptor)
+        self._scratch.close()
+        os.close(self._file.descriptor)
 
 
 def format_by_name(path: str) -> FileFormat | None:
-    """Find the format whose suffix a file has."""
-    name = path.lower()
+    """Find the format whose suffix a file has, with or without `.gz` behind it."""
+    name = path.lower().removesuffix(_GZIP_SUFFIX)
     return next((entry for entry in FILE_FORMATS if name.endswith(entry.suffixes)), None)
 
 
 def stem_of(file_name: str) -> str:
-    """Take the suffix of its format off a file's name."""
-    name = file_name.lower()
+    """Take the suffix of its format, and `.gz`, off a file's name."""
+    name = file_name.lower().removesuffix(_GZIP_SUFFIX)
     ends = (end for entry in FILE_FORMATS for end in entry.suffixes if name.endswith(end))
-    return file_name[: len(file_name) - max(map(len, ends), default=0)]
+    return file_name[: len(name) - max(map(len, ends), default=0)]
 
 
 def open_file(root: str | os.PathLike[str], path: str, *, npy_dtype: str | None = None) -> DumpFile:
@@ -188,36 +196,35 @@ def open_if_known(
     """
     if npy_dtype is not None and npy_dtype not in FLOAT_TYPES:
         raise UsageError(f"unknown dtype {npy_dtype!r}; known are {', '.join(FLOAT_TYPES)}")
-    source = open_source(Path(root, path))
+    file = open_source(Path(root, path))
+    scratch = Scratch()
     dump = None
     try:
-        head = read_bytes(source, 0, HEAD_SIZE)
-        by_bytes = next((entry for entry in FILE_FORMATS if entry.looks_like(head)), None)
-        file_format = by_bytes or format_by_name(path)
-        if file_format is not None:
-            if by_bytes is None:
-                _refuse_disguise(head)
-            contents = file_format.read_contents(source, npy_dtype)
-            dump = DumpFile(source, file_format, contents)
+        found = _read(file, scratch, format_by_name(path), npy_dtype)
+        if found is not None:
+            dump = DumpFile(file, scratch, *found)
         return dump
     finally:
         if dump is None:
-            os.close(source.descriptor)
+            scratch.close()
+            os.close(file.descriptor)
 
 
-def _refuse_disguise(head: bytes) -> None:
-    """Say what a file is that has the name of a format but not its first bytes.
-
-    Raises
-    ------
-    DumpError
-        If it is one of the things that are often found instead.
-    """
-    if not head:
-        raise DumpError("is empty")
-    start = head.lstrip().lower()
-    for disguise in _DISGUISES:
-        if start.startswith(disguise.prefixes):
-            raise DumpError(disguise.message)
-    if all(byte >= 32 or byte in b"\t\n\r" for byte in head[:64]):
-        raise DumpError("is a text file, not a file of tensors")
+def _read(
+    file: FileSource, scratch: Scratch, by_name: FileFormat | None, npy_dtype: str | None
+) -> tuple[FileFormat, Contents] | None:
+    """Recognise a file, by its first bytes rather than by its name, and read what it holds."""
+    source: Source = file
+    if file.size <= _SMALL:
+        source = MemorySource(read_bytes(file, 0, file.size))
+    head = read_bytes(source, 0, HEAD_SIZE)
+    if by_name is not None and head.startswith(_GZIP_MAGIC):
+        source = unpack_gzip(file, scratch)
+        head = read_bytes(source, 0, HEAD_SIZE)
+    by_bytes = next((entry for entry in FILE_FORMATS if entry.looks_like(head)), None)
+    file_format = by_bytes or by_name
+    if file_format is None:
+        return None
+    if by_bytes is None:
+        refuse_disguise(head)
+    return file_format, file_format.read_contents(Opened(source, scratch, npy_dtype))

@@ -9,8 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from numscope.dumps import generic
 from numscope.dumps.places import Identity, Place
+from numscope.dumps.writers import (
+    atorch,
+    generic,
+    hugging_face,
+    megatron,
+    msprobe,
+    patterns,
+    sglang,
+    transformer_engine,
+    transformer_lens,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,17 +47,72 @@ class Layout:
 
 LAYOUTS: tuple[Layout, ...] = (
     Layout(
+        name="msprobe",
+        description="Ascend msprobe: step<N>/rank<R>/dump_tensor_data/*.pt",
+        identify=msprobe.identify,
+    ),
+    Layout(
+        name="transformer_engine",
+        description="Transformer Engine DumpTensors: tensor_dumps/rank_<R>/iter_<N>/*.pt",
+        identify=transformer_engine.identify,
+    ),
+    Layout(
+        name="megatron",
+        description="Megatron-LM: activations|dgrads|wgrads|params/iter_<N>/mp_rank_*.pth",
+        identify=megatron.identify,
+    ),
+    Layout(
+        name="sglang",
+        description="sglang and Miles dumper: step=0___rank=0___dump_index=1___name=*.pt",
+        identify=sglang.identify,
+    ),
+    Layout(
+        name="sglang_pass",
+        description="sglang debug tensor dump: TP<t>_PP<p>_Rank<r>_pid<n>/Pass<N>.pt",
+        identify=sglang.identify_pass,
+    ),
+    Layout(
+        name="atorch",
+        description="atorch TensorInspector: <module>.fwd_x.step<N>.rank<R>.pt",
+        identify=atorch.identify,
+    ),
+    Layout(
+        name="hugging_face",
+        description="Hugging Face debugger: <Class>.<module>_inputs_args_0.safetensors",
+        identify=hugging_face.identify,
+    ),
+    Layout(
+        name="transformer_lens",
+        description="TransformerLens cache: blocks.<L>.hook_resid_pre and the like as keys",
+        identify=transformer_lens.identify,
+    ),
+    Layout(
         name="generic",
         description="hand-written hooks: layers.4.mlp.fc1.activation as a key or a file",
         identify=generic.identify,
     ),
 )
+"""In the order in which they are tried: the most particular names first."""
 
 
-def identify(place: Place, layouts: tuple[Layout, ...] = LAYOUTS) -> tuple[Layout, Identity]:
-    """Find the layout that a place belongs to, and what the tensor there is."""
+def layouts_with(pattern: str | None) -> tuple[Layout, ...]:
+    """Give all layouts, with a pattern of the user's instead of the generic rule.
+
+    Raises
+    ------
+    UsageError
+        If the pattern cannot be meant.
+    """
+    if pattern is None:
+        return LAYOUTS
+    own = Layout("pattern", f"as given: {pattern}", patterns.identifier(pattern))
+    return (own, *(layout for layout in LAYOUTS if layout.name != "generic"))
+
+
+def identify(place: Place, layouts: tuple[Layout, ...] = LAYOUTS) -> tuple[str, Identity]:
+    """Find the name of the layout that a place belongs to, and what the tensor there is."""
     for layout in layouts:
         identity = layout.identify(place)
         if identity is not None:
-            return layout, identity
-    return layouts[-1], Identity()
+            return layout.name, identity
+    return "none", Identity()

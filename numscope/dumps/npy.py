@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 
 from numscope.dumps.arrays import StoredArray, strided_array
-from numscope.dumps.contents import Contents, Remark
+from numscope.dumps.contents import Contents, Opened, Remark
 from numscope.dumps.dtypes import FLOAT_TYPES
 from numscope.dumps.sources import Source, read_bytes
 from numscope.errors import DumpError
@@ -63,25 +63,25 @@ def looks_like(head: bytes) -> bool:
     return head.startswith(MAGIC)
 
 
-def read_contents(source: Source, npy_dtype: str | None) -> Contents:
+def read_contents(opened: Opened) -> Contents:
     """Read the header of an .npy file.
-
-    Parameters
-    ----------
-    npy_dtype
-        What arrays of raw bytes or of 8- or 16-bit integers hold, such as `bfloat16`.
 
     Raises
     ------
     DumpError
         If anything is not as the format says, or the array holds no floating-point values.
     """
-    array, remark = read_array(source, npy_dtype)
+    array, remark = read_array(opened.source, opened.npy_dtype)
     return Contents({(): array} if array else {}, remarks=(remark,) if remark else ())
 
 
 def read_array(source: Source, npy_dtype: str | None) -> tuple[StoredArray | None, Remark | None]:
     """Read one array's header; the array is `None` if it holds integers or the like.
+
+    Parameters
+    ----------
+    npy_dtype
+        What arrays of raw bytes or of 8- or 16-bit integers hold, such as `bfloat16`.
 
     Raises
     ------

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numscope.dumps.refs import Key, Kind
 
-_STEP = r"(?:global_?step|step|iteration|iter|checkpoint|ckpt)"
-_RANK = r"(?<![tpec]p_)(?<!mp_)(?:global_?rank|rank|proc_?rank)"
-_MICROBATCH = r"(?:micro_?batch|micro_?step|mb)"
+_STEP = (
+    r"(?<!micro_)(?<!accum_)(?<!ga_)"
+    r"(?:global_?step|train_?step|step|iteration|iter|it|checkpoint|ckpt)"
+)
+_TOKENS = r"tokens"
+_RANK = r"(?<![tpec]p_)(?<!mp_)(?:global_?rank|rank|proc_?rank|worker|gpu)"
+_MICROBATCH = r"(?:micro_?batch|micro_?step|micro|mb|accum_?step|ga_?step)"
 
 
 def _numbered(words: str) -> re.Pattern[str]:
     """Match `step_000120`, `step-120`, `step=120` and `step120`, alone or between separators."""
-    return re.compile(rf"(?:^|(?<=[._\-])){words}[-_=.]?(\d{{1,18}})(?=$|[._\-])", re.IGNORECASE)
+    return re.compile(rf"(?:^|(?<=[._\-])){words}[-_=]?(\d{{1,18}})(?=$|[._\-])", re.IGNORECASE)
 
 
 NUMBERS = {
     "step": _numbered(_STEP),
+    "tokens": _numbered(_TOKENS),
     "rank": _numbered(_RANK),
     "microbatch": _numbered(_MICROBATCH),
 }
-"""How step, rank and micro-batch stand in the names of files and folders."""
+"""How step, tokens, rank and micro-batch stand in the names of files and folders."""
 
 _METADATA_NAMES = {
     "step": ("step", "global_step", "iteration", "iter"),
@@ -40,7 +44,14 @@ _METADATA_NAMES = {
 class Identity:
     """What a tensor is; the fields are those of `TensorRef`.
 
-    `stage` is the pipeline stage where layers are counted anew in each stage, else `None`.
+    Those that are not of a `TensorRef`:
+
+    Attributes
+    ----------
+    occurrence
+        Where a name may occur again within a step: by what its occurrences are ordered.
+    is_accumulated
+        Whether it is a sum over the micro-batches so far, so that only the last one is of interest.
     """
 
     kind: Kind | None = None
@@ -52,7 +63,17 @@ class Identity:
     microbatch: int | None = None
     expert: int | None = None
     slot: str = ""
-    stage: int | None = None
+    shard: str = ""
+    stage: tuple[int, int] | None = None
+    occurrence: int | None = None
+    is_accumulated: bool = False
+
+
+ReadJson = Callable[[int, str, "re.Pattern[bytes] | None"], Mapping[str, Any]]
+
+
+def _no_json(_levels: int, _name: str, _pattern: re.Pattern[bytes] | None) -> Mapping[str, Any]:
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +89,30 @@ class Place:
         The folders below the dump folder, outermost first.
     stem
         The file's name without the suffix of its format.
+    file_name
+        The file's name with it.
     key
         As in `TensorRef`.
     metadata
         What the file says about itself.
+    read_json
+        Gives the object in a JSON file so many folders above the file, if a pattern is found in its
+        bytes; an empty one if there is none.
     """
 
     context: tuple[str, ...]
     folders: tuple[str, ...]
     stem: str
+    file_name: str
     key: Key
     metadata: Mapping[str, str]
+    read_json: ReadJson = _no_json
+
+    @property
+    def name(self) -> str:
+        """The path below the dump folder, and the key, as `TensorRef.name` has them."""
+        path = "/".join((*self.folders, self.file_name))
+        return f"{path}:{'/'.join(self.key_names)}" if self.key else path
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -91,10 +125,10 @@ class Place:
         return (*self.context, *self.folders)
 
 
-def stated_numbers(place: Place) -> dict[str, int | None]:
+def stated_numbers(place: Place) -> dict[str, Any]:
     """Step, tokens, rank and micro-batch: from the metadata, else from the nearest name."""
     names = (*reversed(place.key_names), place.stem, *reversed(place.path))
-    found: dict[str, int | None] = {}
+    found: dict[str, Any] = {}
     for field, aliases in _METADATA_NAMES.items():
         texts = (place.metadata.get(alias, "") for alias in aliases)
         found[field] = next((int(text) for text in texts if _is_number(text)), None)

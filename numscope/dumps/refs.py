@@ -53,6 +53,10 @@ class TensorRef:
     slot
         Which of a module's tensors of this kind it is, where that is not the only or first one:
         `1` for a second input, `bias` for a bias.
+    shard
+        The model-parallel part of the module that the tensor is of, as the layout writes it.
+    stage
+        Pipeline stage and model chunk that `layer` counts within, `None` if it counts in the model.
     layout
         The name of the layout that recovered this identity.
     """
@@ -71,11 +75,13 @@ class TensorRef:
     microbatch: int | None = None
     expert: int | None = None
     slot: str = ""
+    shard: str = ""
+    stage: tuple[int, int] | None = None
     layout: str = "generic"
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What may occur only once in a dump, whatever file it is in."""
+        """What may occur only once in the dump of one tool, whatever file it is in."""
         return (
             self.step,
             self.rank,
@@ -85,6 +91,8 @@ class TensorRef:
             self.module,
             self.expert,
             self.slot,
+            self.shard,
+            self.layout,
         )
 
     @property
@@ -129,8 +137,9 @@ class Scan:
         How many files were recognised as dump files.
     bytes
         Their total size.
-    duplicates
-        Tensors left out of `refs` because one with the same identity was found before them.
+    left_out
+        Tensors that are not in `refs` because one with the same identity was found before them, or
+        because a later sum contains them; a problem says so.
     """
 
     root: str
@@ -138,7 +147,7 @@ class Scan:
     problems: tuple[Problem, ...] = ()
     files: int = 0
     bytes: int = 0
-    duplicates: tuple[TensorRef, ...] = ()
+    left_out: tuple[TensorRef, ...] = ()
 
     def __iter__(self) -> Iterator[TensorRef]:
         return iter(self.refs)

@@ -20,6 +20,7 @@ from numscope.errors import DumpError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numscope.dumps.contents import Opened
     from numscope.dumps.refs import Key
 
 HEADER_LIMIT = 100_000_000
@@ -79,7 +80,7 @@ def looks_like(head: bytes) -> bool:
     return head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= HEADER_LIMIT
 
 
-def read_contents(source: Source) -> Contents:
+def read_contents(opened: Opened) -> Contents:
     """Read the header of a safetensors file.
 
     Raises
@@ -87,6 +88,7 @@ def read_contents(source: Source) -> Contents:
     DumpError
         If anything is not as the format says.
     """
+    source = opened.source
     header, data_start = _read_header(source)
     metadata = _metadata(header.pop("__metadata__", {}))
     entries = [_entry(name, fields) for name, fields in header.items()]
@@ -211,4 +213,4 @@ def _check_layout(entries: list[_Entry], size: int) -> None:
     if end > size:
         raise DumpError(f"is cut short: {end} bytes of tensors were announced, {size} are there")
     if end < size:
-        raise DumpError(f"has {size - end} bytes behind its last tensor")
+        raise DumpError(f"has bytes behind its last tensor: {size - end}")

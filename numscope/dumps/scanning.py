@@ -8,14 +8,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from numscope.dumps import sharded
 from numscope.dumps.files import DumpFile, format_by_name, open_if_known, stem_of
-from numscope.dumps.layouts import LAYOUTS, Layout, identify
-from numscope.dumps.places import Place
+from numscope.dumps.foreign import foreign_by_name
+from numscope.dumps.layouts import Layout, identify, layouts_with
+from numscope.dumps.places import Identity, Place
 from numscope.dumps.refs import Key, Problem, Scan, TensorRef
+from numscope.dumps.settling import Numbering, settle
+from numscope.dumps.sidecars import Sidecars
 from numscope.dumps.walking import walk
 from numscope.errors import DumpError, NothingToDo
 
@@ -59,17 +63,22 @@ class Tokens:
 class _Findings:
     """What a scan has come across so far."""
 
-    refs: list[TensorRef] = field(default_factory=list)
-    duplicates: list[TensorRef] = field(default_factory=list)
+    found: list[tuple[TensorRef, Identity]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     remarks: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
-    places: dict[tuple[object, ...], str] = field(default_factory=dict)
+    foreign: set[str] = field(default_factory=set)
     files: int = 0
     bytes: int = 0
 
     def add_failure(self, where: str, message: str) -> None:
         """Note that something could not be read."""
         self.problems.append(Problem(where, " ".join(message.split())))
+
+    def add_foreign(self, where: str, message: str) -> None:
+        """Note, once for each place, what is there instead of a dump."""
+        if where not in self.foreign:
+            self.foreign.add(where)
+            self.add_failure(where, message)
 
     def add_remark(self, path: str, remark: Remark) -> None:
         """Note what a file's reader remarked; remarks that only count are put together."""
@@ -79,29 +88,15 @@ class _Findings:
         where = path if remark.key is None else f"{path}:{'/'.join(map(str, remark.key))}"
         self.problems.append(Problem(where, remark.message, failure=remark.failure))
 
-    def add_ref(self, ref: TensorRef) -> None:
-        """Take a tensor in, unless it claims to be one that was found before."""
-        if ref.kind is not None:
-            first = self.places.setdefault(ref.identity, ref.name)
-            if first != ref.name:
-                self.add_failure(
-                    ref.name,
-                    f"is the same tensor as {first} (step {ref.step}, layer {ref.layer}, "
-                    f"{ref.module} {ref.kind}); left out, move one of the two away",
-                )
-                self.duplicates.append(ref)
-                return
-        self.refs.append(ref)
-
-    def all_problems(self) -> tuple[Problem, ...]:
-        """All failures and remarks, one for each kind of counting remark."""
+    def all_problems(self, others: list[Problem]) -> tuple[Problem, ...]:
+        """Give all failures and remarks, one for each kind of counting remark."""
         counted = []
         for message, places in self.remarks.items():
             total = sum(count for _, count in places)
             where, more = places[0][0], len(places) - 1
             tail = f", in this and {more} more files" if more else ""
-            counted.append(Problem(where, f"{total} {message}{tail}", failure=False))
-        return tuple(sorted([*self.problems, *counted], key=lambda problem: problem.where))
+            counted.append(Problem(where, f"{message}: {total}{tail}", failure=False))
+        return tuple(sorted([*self.problems, *counted, *others], key=lambda problem: problem.where))
 
 
 def scan(
@@ -110,8 +105,10 @@ def scan(
     tokens_per_step: int | None = None,
     tokens_map: Mapping[int, int] | None = None,
     step_offset: int = 0,
+    layers_per_stage: int | None = None,
+    layer_offset: int | Mapping[str, int] = 0,
+    pattern: str | None = None,
     npy_dtype: str | None = None,
-    layouts: tuple[Layout, ...] = LAYOUTS,
     on_progress: Progress | None = None,
 ) -> Scan:
     """Find every floating-point tensor under a folder, or in one file, and say what it is.
@@ -123,10 +120,15 @@ def scan(
     tokens_per_step, tokens_map, step_offset
         Tokens are `tokens_map[step + step_offset]`, else `(step + step_offset) * tokens_per_step`;
         without either, what the dump itself says.
+    layers_per_stage
+        How many layers each pipeline stage holds: layers that count within a stage then count
+        through the model.
+    layer_offset
+        What is added to every layer (-1 where they count from 1), or to those of a layout by name.
+    pattern
+        How names are built, such as `{step}/L{layer}_{kind}.npy`, instead of the generic rule.
     npy_dtype
         What NumPy arrays of raw bytes or 8- and 16-bit integers hold, such as `bfloat16`.
-    layouts
-        The layouts to try, in this order.
     on_progress
         Called now and then with the number of files looked at and the number of all files.
 
@@ -141,8 +143,9 @@ def scan(
     NothingToDo
         If `path` does not exist or cannot be listed.
     UsageError
-        If `npy_dtype` is no floating-point type.
+        If `npy_dtype` is no floating-point type or `pattern` cannot be meant.
     """
+    layouts = layouts_with(pattern)
     given = Path(path)
     if not given.exists():
         raise NothingToDo(f"{given} does not exist; a dump folder or a dump file was expected")
@@ -150,6 +153,7 @@ def scan(
     tokens = Tokens(tokens_per_step, tokens_map, step_offset)
     context = root.resolve().parts[1:][-CONTEXT_LENGTH:]
     findings = _Findings(problems=walk_problems)
+    sidecars = Sidecars(root)
     for count, name in enumerate(paths):
         if on_progress is not None and count % 64 == 0:
             on_progress(count, len(paths))
@@ -158,6 +162,10 @@ def scan(
             continue
         if name.lower().endswith(_IGNORED) and format_by_name(name) is None and given.is_dir():
             continue
+        foreign = foreign_by_name(name)
+        if foreign is not None:
+            findings.add_foreign(*foreign)
+            continue
         try:
             dump = open_if_known(root, name, npy_dtype=npy_dtype)
         except DumpError as error:
@@ -165,14 +173,18 @@ def scan(
             continue
         if dump is not None:
             with dump:
-                _add_file(findings, dump, _Origin(str(root), name, context, layouts, tokens))
+                _add_file(
+                    findings, dump, _Origin(str(root), name, context, layouts, tokens, sidecars)
+                )
     if on_progress is not None:
         on_progress(len(paths), len(paths))
+    offsets = layer_offset if isinstance(layer_offset, Mapping) else {"": layer_offset}
+    settled = settle(findings.found, Numbering(layers_per_stage, offsets if layer_offset else None))
     return Scan(
         root=os.fspath(path),
-        refs=tuple(findings.refs),
-        duplicates=tuple(findings.duplicates),
-        problems=findings.all_problems(),
+        refs=tuple(settled.refs),
+        left_out=tuple(settled.left_out),
+        problems=findings.all_problems(settled.problems),
         files=findings.files,
         bytes=findings.bytes,
     )
@@ -187,6 +199,7 @@ class _Origin:
     context: tuple[str, ...]
     layouts: tuple[Layout, ...]
     tokens: Tokens
+    sidecars: Sidecars
 
 
 def _add_file(findings: _Findings, dump: DumpFile, origin: _Origin) -> None:
@@ -196,13 +209,24 @@ def _add_file(findings: _Findings, dump: DumpFile, origin: _Origin) -> None:
     for remark in dump.remarks:
         findings.add_remark(origin.path, remark)
     *folders, file_name = origin.path.split("/")
+    read_json = partial(origin.sidecars.read, tuple(folders))
     for key, array in dump.items():
-        place = Place(origin.context, tuple(folders), stem_of(file_name), key, dump.metadata)
-        findings.add_ref(_ref(origin, place, key, array))
+        place = Place(
+            context=origin.context,
+            folders=tuple(folders),
+            stem=stem_of(file_name),
+            file_name=file_name,
+            key=key,
+            metadata=dump.metadata,
+            read_json=read_json,
+        )
+        layout, identity = identify(place, origin.layouts)
+        findings.found.append((_ref(origin, key, array, layout, identity), identity))
 
 
-def _ref(origin: _Origin, place: Place, key: Key, array: StoredArray) -> TensorRef:
-    layout, identity = identify(place, origin.layouts)
+def _ref(
+    origin: _Origin, key: Key, array: StoredArray, layout: str, identity: Identity
+) -> TensorRef:
     return TensorRef(
         root=origin.root,
         path=origin.path,
@@ -218,5 +242,7 @@ def _ref(origin: _Origin, place: Place, key: Key, array: StoredArray) -> TensorR
         microbatch=identity.microbatch,
         expert=identity.expert,
         slot=identity.slot,
-        layout=layout.name,
+        shard=identity.shard,
+        stage=identity.stage,
+        layout=layout,
     )

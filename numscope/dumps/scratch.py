@@ -1,0 +1,212 @@
+"""Room for what is stored compressed: unpacked once, onto disk, and read from there.
+
+A compressed stream can only be read from its start, so blocks of rows need it unpacked. Memory does
+not grow with it; what would unpack to far more than anything that was really saved is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import zlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from numscope.dumps.sources import FileSource, MemorySource, Source, read_bytes
+from numscope.errors import DumpError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SIZE_LIMIT = 1 << 34
+"""The most bytes that a stream is unpacked to."""
+
+_SMALL = 1 << 28
+_RATIO_LIMIT = 100
+"""Above `_SMALL` bytes, how many times its own size a stream may unpack to."""
+
+_CHUNK = 1 << 18
+_HEAD = 1 << 12
+
+RAW, GZIP = -zlib.MAX_WBITS, zlib.MAX_WBITS | 16
+"""The kinds of streams: without any header, as in zip archives, and gzip."""
+
+
+class Scratch:
+    """A temporary file, made when it is first needed, that unpacked streams are appended to."""
+
+    def __init__(self) -> None:
+        self._descriptor: int | None = None
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def append(self, chunks: Iterator[bytes], what: str) -> tuple[FileSource, int]:
+        """Write chunks behind everything else; give the file and where they begin.
+
+        Raises
+        ------
+        DumpError
+            If there is no room.
+        """
+        with self._lock:
+            start = self._size
+            try:
+                if self._descriptor is None:
+                    self._descriptor = _nameless_file()
+                for chunk in chunks:
+                    rest = memoryview(chunk)
+                    while rest:
+                        count = os.pwrite(self._descriptor, rest, self._size)
+                        self._size += count
+                        rest = rest[count:]
+            except OSError as error:
+                raise DumpError(
+                    f"cannot be unpacked into {tempfile.gettempdir()}: {error.strerror} ({what})"
+                ) from error
+            return FileSource(self._descriptor, self._size), start
+
+    def close(self) -> None:
+        """Give the room back."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _nameless_file() -> int:
+    """Open a temporary file that is gone when it is closed, even if the process is killed."""
+    descriptor, path = tempfile.mkstemp(prefix="numscope-")
+    os.unlink(path)  # noqa: PTH108 -- a path from mkstemp, not one that a user gave
+    return descriptor
+
+
+@dataclass(slots=True)
+class InflatedSource:
+    """A compressed stream as if it were not; unpacked when more than its beginning is read.
+
+    Attributes
+    ----------
+    packed
+        The stream.
+    size
+        How many bytes it says it unpacks to.
+    scratch
+        Where they go.
+    what
+        What to call it in messages.
+    """
+
+    packed: Source
+    size: int
+    scratch: Scratch
+    what: str
+    kind: int = RAW
+    _head: bytes | None = None
+    _unpacked: tuple[FileSource, int] | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def within_limits(cls, packed: Source, size: int, scratch: Scratch, what: str) -> Self:
+        """Describe a stream.
+
+        Raises
+        ------
+        DumpError
+            If it unpacks to too much.
+        """
+        if size > SIZE_LIMIT or (size > _SMALL and size > _RATIO_LIMIT * packed.size):
+            raise DumpError(f"{what!r} unpacks from {packed.size} to {size} bytes; refused")
+        return cls(packed, size, scratch, what)
+
+    def read_into(self, target: memoryview, offset: int) -> None:
+        """Fill `target` from `offset` on.
+
+        Raises
+        ------
+        DumpError
+            If the stream is damaged or shorter than it says, or there is no room for it.
+        """
+        with self._lock:
+            if offset + len(target) <= _HEAD:
+                if self._head is None:
+                    self._head = next(inflate(self.packed, self.kind, self.what, _HEAD), b"")
+                MemorySource(self._head).read_into(target, offset)
+                return
+            if self._unpacked is None:
+                chunks = _exactly(inflate(self.packed, self.kind, self.what), self.size, self.what)
+                self._unpacked = self.scratch.append(chunks, self.what)
+        source, start = self._unpacked
+        source.read_into(target, start + offset)
+
+
+def unpack_gzip(packed: Source, scratch: Scratch) -> Source:
+    """Unpack a gzip file.
+
+    Raises
+    ------
+    DumpError
+        If it is damaged, unpacks to too much, or there is no room for it.
+    """
+    chunks = _at_most(inflate(packed, GZIP, "the gzip file"), packed.size)
+    source, start = scratch.append(chunks, "the gzip file")
+    if start:
+        raise DumpError("is packed twice; unpack it first")
+    return source
+
+
+def inflate(packed: Source, kind: int, what: str, chunk_size: int = _CHUNK) -> Iterator[bytes]:
+    """Unpack a stream chunk by chunk.
+
+    Raises
+    ------
+    DumpError
+        If it is damaged or ends too early.
+    """
+    stream = zlib.decompressobj(kind)
+    offset = 0
+    while not stream.eof:
+        piece = stream.unconsumed_tail or read_bytes(packed, offset, _CHUNK)
+        if not stream.unconsumed_tail:
+            offset += len(piece)
+        try:
+            chunk = stream.decompress(piece, chunk_size)
+        except zlib.error as error:
+            raise DumpError(f"is damaged: {what!r} cannot be unpacked") from error
+        if not piece and not chunk and not stream.eof:
+            raise DumpError(f"is cut short: the end of {what!r} is missing")
+        if chunk:
+            yield chunk
+
+
+def _exactly(chunks: Iterator[bytes], size: int, what: str) -> Iterator[bytes]:
+    """Pass chunks on, as long as they are as many bytes as was said.
+
+    Raises
+    ------
+    DumpError
+        If there are more or fewer.
+    """
+    total = 0
+    for chunk in chunks:
+        total += len(chunk)
+        if total > size:
+            break
+        yield chunk
+    if total != size:
+        raise DumpError(f"is damaged: {what!r} does not unpack to the {size} bytes it should")
+
+
+def _at_most(chunks: Iterator[bytes], packed_size: int) -> Iterator[bytes]:
+    """Pass chunks on until they are too many for what they were packed in.
+
+    Raises
+    ------
+    DumpError
+        If they are.
+    """
+    total = 0
+    for chunk in chunks:
+        total += len(chunk)
+        if total > SIZE_LIMIT or (total > _SMALL and total > _RATIO_LIMIT * packed_size):
+            raise DumpError(f"unpacks from {packed_size} to more than {total} bytes; refused")
+        yield chunk

@@ -1,0 +1,140 @@
+"""What can only be said of a tensor when all others are known.
+
+Layers of a pipeline stage become those of the model, repeated names become micro-batches, sums over
+micro-batches give way to the last one, and of two tensors with one identity the first is kept.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from numscope.dumps.refs import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numscope.dumps.places import Identity
+    from numscope.dumps.refs import TensorRef
+
+
+@dataclass(frozen=True, slots=True)
+class Numbering:
+    """How layers are to be counted.
+
+    Attributes
+    ----------
+    layers_per_stage
+        How many layers each pipeline stage (and model chunk) holds, to count through the model.
+    layer_offset
+        What is added to every layer, by layout or (under the name "") for all.
+    """
+
+    layers_per_stage: int | None = None
+    layer_offset: Mapping[str, int] | None = None
+
+
+@dataclass(slots=True)
+class Settled:
+    """Tensors to go on with, those left out, and what is to be said about it."""
+
+    refs: list[TensorRef]
+    left_out: list[TensorRef]
+    problems: list[Problem]
+
+
+def settle(found: Sequence[tuple[TensorRef, Identity]], numbering: Numbering) -> Settled:
+    """Settle what every tensor is.
+
+    Parameters
+    ----------
+    found
+        All tensors in the order in which they were found.
+    numbering
+        How the user wants layers to be counted.
+    """
+    settled = Settled([], [], [])
+    refs = _number_microbatches(found)
+    refs = _count_layers(refs, numbering, settled)
+    sums = {id(ref) for ref in _superseded(refs, found)}
+    first: dict[tuple[object, ...], str] = {}
+    for ref in refs:
+        if id(ref) in sums:
+            settled.left_out.append(ref)
+        elif ref.kind is None or first.setdefault(ref.identity, ref.name) == ref.name:
+            settled.refs.append(ref)
+        else:
+            settled.left_out.append(ref)
+            settled.problems.append(Problem(ref.name, _same_again(ref, first[ref.identity])))
+    if sums:
+        where = next(ref.path for ref in settled.left_out if id(ref) in sums)
+        message = f"sums over fewer micro-batches than the last one left out: {len(sums)}"
+        settled.problems.append(Problem(where, message, failure=False))
+    return settled
+
+
+def _same_again(ref: TensorRef, first: str) -> str:
+    return (
+        f"is the same tensor as {first} (step {ref.step}, layer {ref.layer}, {ref.module} "
+        f"{ref.kind}); left out, move one of the two away"
+    )
+
+
+def _number_microbatches(found: Sequence[tuple[TensorRef, Identity]]) -> list[TensorRef]:
+    """Make the occurrences of a name within a step its micro-batches, in their order."""
+    groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for index, (ref, identity) in enumerate(found):
+        if identity.occurrence is not None:
+            groups[ref.identity].append(index)
+    refs = [ref for ref, _ in found]
+    for indices in groups.values():
+        if len(indices) > 1:
+            indices.sort(key=lambda index: found[index][1].occurrence or 0)
+            for number, index in enumerate(indices):
+                refs[index] = replace(refs[index], microbatch=number)
+    return refs
+
+
+def _count_layers(refs: list[TensorRef], numbering: Numbering, settled: Settled) -> list[TensorRef]:
+    """Count layers through the model, as far as the user says how."""
+    stages = 1 + max((ref.stage[0] for ref in refs if ref.stage), default=0)
+    if numbering.layers_per_stage is None:
+        local = next((ref for ref in refs if ref.stage and ref.stage != (0, 0)), None)
+        if local is not None:
+            settled.problems.append(Problem(local.path, _LOCAL, failure=False))
+    if numbering.layers_per_stage is None and not numbering.layer_offset:
+        return refs
+    return [_renumber(ref, numbering, stages) for ref in refs]
+
+
+_LOCAL = (
+    "layers count anew in each pipeline stage, so different layers have the same number; "
+    "--layers-per-stage N makes them those of the model"
+)
+
+
+def _renumber(ref: TensorRef, numbering: Numbering, stages: int) -> TensorRef:
+    if ref.layer is None:
+        return ref
+    layer, stage = ref.layer, ref.stage
+    if stage is not None and numbering.layers_per_stage is not None:
+        layer += (stage[1] * stages + stage[0]) * numbering.layers_per_stage
+        stage = None
+    offsets = numbering.layer_offset or {}
+    layer += offsets.get(ref.layout, offsets.get("", 0))
+    return replace(ref, layer=layer if layer >= 0 else None, stage=stage)
+
+
+def _superseded(
+    refs: list[TensorRef], found: Sequence[tuple[TensorRef, Identity]]
+) -> list[TensorRef]:
+    """Find the sums over micro-batches that a later sum contains."""
+    sums: dict[tuple[object, ...], list[TensorRef]] = defaultdict(list)
+    for ref, (_, identity) in zip(refs, found, strict=True):
+        if identity.is_accumulated:
+            sums[replace(ref, microbatch=None).identity].append(ref)
+    last = {key: max(ref.microbatch or 0 for ref in group) for key, group in sums.items()}
+    return [
+        ref for key, group in sums.items() for ref in group if (ref.microbatch or 0) < last[key]
+    ]

@@ -1,0 +1,28 @@
+"""`make bench`: peak memory on a tensor of 8 GB, and speed beside plain NumPy."""
+
+from __future__ import annotations
+
+import argparse
+
+from rich.console import Console
+
+from tests.benchmarks import memory, speed
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("--rows", type=int, default=8192, help="rows of 4096 values")
+    parser.add_argument("--repetitions", type=int, default=5, help="how often each takes its turn")
+    parser.add_argument("--gigabytes", type=int, default=8, help="size of the large tensor")
+    arguments = parser.parse_args()
+    console = Console()
+    peak = memory.peak_of_analyze(arguments.gigabytes * 10**9 // 8192 * 8192)
+    console.print(
+        f"peak memory of analysing a tensor of {arguments.gigabytes} GB: {peak / memory.MB:.0f} MB"
+    )
+    console.print(speed.compare(speed.tensor(arguments.rows), arguments.repetitions))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,849 @@
+"""The commands as a shell script sees them: exit codes, stdout and stderr, files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import numpy as np
+import pytest
+
+import numscope
+from numscope import dumps, tables
+from numscope.cli import cli, run
+from numscope.tables import LayerRow, Row
+from tests.examples import REPOSITORY, SAMPLE_DUMPS, gradient, save_dump
+
+X = gradient(4, 8)
+GOOD = "layers.0.mlp.fc1.activation"
+
+SUMMARY = """\
+chart                                  layer      worst   tokens
+activations underflow (1,128)             12  0.0001221        0
+activations distortion (1,128)             0    0.99968  307.2 K
+gradients underflow (1,128)                0  0.0001526  368.6 K
+gradients distortion (1,128)               4    0.99968        0
+gradient transpose underflow (128,1)      16     0.2867  337.9 K
+gradient transpose distortion (128,1)     16     0.6365  368.6 K
+"""
+
+CHARTS = [
+    "activations_underflow_1x128",
+    "activations_distortion_1x128",
+    "gradients_underflow_1x128",
+    "gradients_distortion_1x128",
+    "gradient_transpose_underflow_128x1",
+    "gradient_transpose_distortion_128x1",
+]
+
+
+class Outcome(NamedTuple):
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+Call = Callable[..., Outcome]
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Call:
+    """Run a command line in this process."""
+
+    def call(*arguments: object) -> Outcome:
+        code = run([str(each) for each in arguments])
+        return Outcome(code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder, with a dump of one good tensor in `dump`."""
+    monkeypatch.chdir(tmp_path)
+    save_dump(tmp_path / "dump" / "step_000001.safetensors", {GOOD: X}, tokens="512")
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def analysed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of `numscope analyze sample_dumps`, not to be changed."""
+    out = tmp_path_factory.mktemp("analysed") / "results"
+    assert run(["analyze", str(SAMPLE_DUMPS), "--out", str(out), "--quiet"]) == 0
+    return out
+
+
+@pytest.fixture
+def results(analysed: Path, folder: Path) -> Path:
+    """A copy of them."""
+    return Path(shutil.copytree(analysed, folder / "results"))
+
+
+def _shell(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command line in a process of its own."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.run(  # noqa: S603
+        [sys.executable, "-m", "numscope", *map(str, arguments)],
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        **{**pipes, **options},
+    )
+
+
+def _lines_of_errors(text: str) -> list[str]:
+    """The lines that say that something is wrong, without the usage before them."""
+    return [line for line in text.splitlines() if re.match("error:|numscope:|Error:", line)]
+
+
+# The main job.
+
+
+def test_analyze_writes_every_file(analysed: Path) -> None:
+    found = sorted(str(path.relative_to(analysed)) for path in analysed.rglob("*.*"))
+    charts = [f"charts/{name}.{suffix}" for name in CHARTS for suffix in ("csv", "png")]
+    named = [name for name in found if not name.startswith("parts/")]
+    assert named == sorted(
+        ["tensors.csv", "layers.csv", "findings.md", "run.json", "charts/overview.png", *charts]
+    )
+    assert len(found) - len(named) == 13
+
+
+def test_analyze_measures_each_gradient_twice(analysed: Path) -> None:
+    rows = tables.read_csv(analysed / "tensors.csv", Row)
+    layers = tables.read_csv(analysed / "layers.csv", LayerRow)
+    tiles = [(each.kind, each.tile) for each in rows]
+    assert {pair: tiles.count(pair) for pair in tiles} == {
+        ("activation", "1x128"): 65,
+        ("gradient", "1x128"): 65,
+        ("gradient", "128x1"): 65,
+    }
+    assert len(layers) == 195
+
+
+def test_parts_together_are_the_table(analysed: Path) -> None:
+    parts = [each for path in (analysed / "parts").iterdir() for each in tables.read_csv(path, Row)]
+    text = tables.to_csv(tables.sort_rows(parts), Row)
+    assert text == (analysed / "tensors.csv").read_text()
+
+
+def test_a_charts_table_is_layers_csv_turned(analysed: Path) -> None:
+    layers = tables.read_csv(analysed / "layers.csv", LayerRow)
+    first, *lines = (
+        (analysed / "charts" / "gradient_transpose_underflow_128x1.csv").read_text().splitlines()
+    )
+    assert first == "tokens,0,4,8,12,16"
+    assert [line.split(",")[0] for line in lines[:3]] == ["0", "30720", "61440"]
+    turned = [
+        repr(each.underflow) for each in layers if (each.kind, each.tile) == ("gradient", "128x1")
+    ]
+    assert [value for line in lines for value in line.split(",")[1:]] == turned
+
+
+def test_run_json_says_what_was_done(call: Call, folder: Path) -> None:
+    (folder / "dump" / "bad.safetensors").write_bytes(b"")
+    save_dump(folder / "dump" / "other.safetensors", {"rope": X})
+    call("analyze", "dump", "-o", "out", "--no-charts", "--recipe", "ling", "--recipe", "e5m2")
+    assert json.loads((folder / "out" / "run.json").read_text()) == {
+        "numscope": numscope.__version__,
+        "command": [
+            *("analyze", "dump", "-o", "out", "--no-charts"),
+            *("--recipe", "ling", "--recipe", "e5m2"),
+        ],
+        "dump": str(folder / "dump"),
+        "recipes": {
+            "ling": {"element": "float8_e4m3fn", "tile": "1x128", "scale": "float32"},
+            "float8_e5m2:1x128:float32": {
+                "element": "float8_e5m2",
+                "tile": "1x128",
+                "scale": "float32",
+            },
+        },
+        "files": 1,
+        "finished": True,
+        "tensors": 1,
+        "skipped": [{"where": "bad.safetensors", "message": "is empty"}],
+        "warnings": [
+            {
+                "where": "other.safetensors:rope",
+                "message": "left out: no kind (activation, gradient, …) is recognised in its name",
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize("options", [[], ["--recipe", "ling", "--recipe", "int8"]])
+def test_tables_are_identical_for_any_number_of_jobs(
+    options: list[str], call: Call, folder: Path
+) -> None:
+    written = set()
+    for jobs in (1, 2, 3):
+        out = folder / f"jobs{jobs}"
+        arguments = ["--out", out, "--jobs", jobs, "--no-charts", *options]
+        assert call("analyze", SAMPLE_DUMPS, *arguments).code == 0
+        written.add(tuple((out / name).read_bytes() for name in ("tensors.csv", "layers.csv")))
+    assert len(written) == 1
+
+
+def test_options_narrow_what_is_measured(call: Call, folder: Path) -> None:
+    options = ["--layers", "0-4,16", "--steps", "0,720", "--kinds", "gradient", "--module", "fc1"]
+    call("analyze", SAMPLE_DUMPS, "-o", "out", "--no-charts", *options)
+    rows = tables.read_csv(folder / "out" / "layers.csv", LayerRow)
+    assert {(each.step, each.layer, each.kind, each.tile) for each in rows} == {
+        (step, layer, "gradient", tile)
+        for step in (0, 720)
+        for layer in (0, 4, 16)
+        for tile in ("1x128", "128x1")
+    }
+
+
+def test_tokens_follow_from_the_options(call: Call, folder: Path) -> None:
+    def tokens(*options: object) -> int | None:
+        assert call("analyze", "dump", "-o", "out", "--no-charts", *options).code == 0
+        return tables.read_csv(folder / "out" / "layers.csv", LayerRow)[0].tokens
+
+    (folder / "map.csv").write_text("step,tokens\n1,77\n2,88\n")
+    assert tokens() == 512
+    assert tokens("--tokens-per-step", 1000) == 1000
+    assert tokens("--tokens-per-step", 1000, "--step-offset", 2) == 3000
+    assert tokens("--tokens-map", "map.csv") == 77
+    assert tokens("--tokens-map", "map.csv", "--step-offset", 1) == 88
+
+
+def test_a_single_file_can_be_analysed(call: Call, folder: Path) -> None:
+    done = call("analyze", "dump/step_000001.safetensors", "-o", "out", "--no-charts")
+    assert done.code == 0
+    (row,) = tables.read_csv(folder / "out" / "tensors.csv", Row)
+    assert (row.path, row.step) == ("step_000001.safetensors", 1)
+
+
+# Where the words go.
+
+
+@pytest.mark.usefixtures("folder")
+def test_answers_go_to_stdout_and_progress_to_stderr(call: Call) -> None:
+    code, out, err = call("analyze", SAMPLE_DUMPS, "--no-charts", "-o", "out")
+    assert code == 0
+    assert out == SUMMARY + "".join(
+        f"out/{name}\n" for name in ("tensors.csv", "layers.csv", "findings.md", "run.json")
+    )
+    assert re.fullmatch(r"13/13 files, 6.39 MB of 6.39 MB, .+/s\n", err)
+
+
+def test_quiet_is_silent(call: Call, folder: Path) -> None:
+    assert call("analyze", "dump", "--quiet", "--no-charts") == (0, "", "")
+    save_dump(folder / "dump" / "other.safetensors", {"rope": X})
+    assert call("analyze", "dump", "-q", "--no-charts") == (0, "", "")
+    assert call("plot", "-q") == (0, "", "")
+
+
+def test_quiet_still_says_what_could_not_be_read(call: Call, folder: Path) -> None:
+    (folder / "dump" / "bad.npy").write_bytes(b"")
+    assert call("analyze", "dump", "-q", "--no-charts") == (3, "", "error: bad.npy: is empty\n")
+
+
+def test_verbose_says_every_remark(call: Call, folder: Path) -> None:
+    for i in range(30):
+        (folder / "dump" / f"bad{i}.npy").write_bytes(b"")
+    short = call("scan", "dump")
+    assert len(short.err.splitlines()) == 21
+    assert short.err.endswith("error: 10 more like this, all listed in run.json\n")
+    assert len(call("scan", "dump", "--verbose").err.splitlines()) == 30
+
+
+def test_nothing_is_coloured_in_a_pipe_and_lines_are_not_cut(folder: Path) -> None:
+    out = "a-folder-whose-name-is-far-longer-than-any-terminal-is-wide-unless-it-is-a-wide-one"
+    (folder / "dump" / "bad.npy").write_bytes(b"")
+    done = _shell("analyze", "dump", "--out", out, "--no-charts", cwd=folder)
+    assert done.returncode == 3
+    assert "\x1b" not in done.stdout + done.stderr
+    assert f"{out}/tensors.csv" in done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["recipes"], ["scan", str(SAMPLE_DUMPS)]])
+def test_a_reader_that_has_enough_is_no_error(arguments: list[str]) -> None:
+    reading_end, writing_end = os.pipe()
+    os.close(reading_end)
+    done = _shell(*arguments, stdout=writing_end)
+    os.close(writing_end)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# Options from the environment.
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (command, option)
+        for command in cli.commands.values()
+        for option in command.params
+        if isinstance(option, click.Option) and option.name != "help"
+    ],
+    ids=lambda each: str(each.name),
+)
+def test_every_option_has_the_environment_variable_of_its_name(
+    command: click.Command, option: click.Option, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    word = max(option.opts, key=len).removeprefix("--").replace("-", "_")
+    monkeypatch.setenv(f"NUMSCOPE_{command.name}_{word}".upper(), "its value")
+    parent = click.Context(cli, auto_envvar_prefix="NUMSCOPE")
+    context = click.Context(command, parent=parent, info_name=command.name)
+    assert option.resolve_envvar_value(context) == "its value"
+
+
+@pytest.mark.usefixtures("folder")
+def test_options_come_from_the_environment(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMSCOPE_ANALYZE_OUT", "elsewhere")
+    monkeypatch.setenv("NUMSCOPE_ANALYZE_NO_CHARTS", "1")
+    monkeypatch.setenv("NUMSCOPE_ANALYZE_QUIET", "1")
+    monkeypatch.setenv("NUMSCOPE_ANALYZE_RECIPE", "ling e5m2")
+    assert call("analyze", "dump") == (0, "", "")
+    rows = tables.read_csv(Path("elsewhere", "tensors.csv"), Row)
+    assert [each.recipe for each in rows] == ["float8_e5m2:1x128:float32", "ling"]
+    assert not Path("elsewhere", "charts").exists()
+
+
+def test_the_command_line_wins_over_the_environment(
+    call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMSCOPE_ANALYZE_OUT", "elsewhere")
+    call("analyze", "dump", "--out", "here", "--no-charts")
+    assert (folder / "here" / "tensors.csv").exists()
+    assert not (folder / "elsewhere").exists()
+
+
+# Bad input: one line about each, and everything else is analysed.
+
+
+def _header(fields: Any, data: bytes = bytes(16)) -> bytes:
+    header = json.dumps({"layers.1.mlp.fc1.activation": fields}).encode()
+    return struct.pack("<Q", len(header)) + header + data
+
+
+BAD_FILES = {
+    "a truncated file": (
+        "bad.safetensors",
+        _header({"dtype": "F32", "shape": [4], "data_offsets": [0, 16]})[:-1],
+        "is cut short: 16 bytes of tensors were announced, 15 are there",
+    ),
+    "a header that lies about its sizes": (
+        "bad.safetensors",
+        _header({"dtype": "F32", "shape": [400, 800], "data_offsets": [0, 16]}),
+        "tensor 'layers.1.mlp.fc1.activation' of shape [400, 800] and dtype F32 does not fit",
+    ),
+    "a header longer than the file": (
+        "bad.safetensors",
+        struct.pack("<Q", 1000) + b"{}",
+        "is cut short: a header of 1000 bytes in a file of 10 bytes",
+    ),
+    "garbage": (
+        "bad.safetensors",
+        bytes(range(100)),
+        "says that its header has",
+    ),
+    "garbage that is called an array": (
+        "bad.npy",
+        bytes(range(100)),
+        "is no .npy file",
+    ),
+    "a Git LFS pointer": (
+        "bad.safetensors",
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n",
+        "is a Git LFS pointer, not the file itself; fetch it with `git lfs pull`",
+    ),
+    "an unknown dtype": (
+        "bad.safetensors",
+        _header({"dtype": "F3", "shape": [4], "data_offsets": [0, 16]}),
+        "tensor 'layers.1.mlp.fc1.activation' has the unknown dtype 'F3'; known are",
+    ),
+    "an empty file": ("bad.safetensors", b"", "is empty"),
+}
+
+ERRORS_OF_AN_EMPTY_FILE = """\
+error: step_000001.safetensors: is empty
+numscope: nothing to analyse in dump: it holds no dump file that numscope reads
+"""
+
+
+@pytest.mark.parametrize(("name", "content", "words"), BAD_FILES.values(), ids=BAD_FILES)
+def test_a_bad_file_has_a_line_and_the_others_are_analysed(
+    name: str, content: bytes, words: str, call: Call, folder: Path
+) -> None:
+    (folder / "dump" / name).write_bytes(content)
+    code, out, err = call("analyze", "dump", "-o", "out", "--no-charts")
+    assert code == 3
+    (line,) = _lines_of_errors(err)
+    assert line.startswith(f"error: {name}: ")
+    assert words in line
+    assert "Traceback" not in err
+    assert "out/tensors.csv" in out.splitlines()
+    assert [row.key for row in tables.read_csv(folder / "out" / "tensors.csv", Row)] == [GOOD]
+    (skipped,) = json.loads((folder / "out" / "run.json").read_text())["skipped"]
+    assert line == f"error: {skipped['where']}: {skipped['message']}"
+
+
+@pytest.mark.parametrize(("name", "content", "words"), BAD_FILES.values(), ids=BAD_FILES)
+def test_scan_tells_of_a_bad_file_too(
+    name: str, content: bytes, words: str, call: Call, folder: Path
+) -> None:
+    (folder / "dump" / name).write_bytes(content)
+    code, out, err = call("scan", "dump")
+    assert code == 3
+    assert words in err
+    assert out.startswith("1 file, ")
+
+
+def test_a_dump_of_nothing_but_bad_files_is_nothing_done(call: Call, folder: Path) -> None:
+    (folder / "dump" / "step_000001.safetensors").write_bytes(b"")
+    assert call("analyze", "dump") == (
+        1,
+        "",
+        ERRORS_OF_AN_EMPTY_FILE,
+    )
+    assert not (folder / "numscope-out").exists()
+
+
+def test_two_tensors_with_the_same_identity(call: Call, folder: Path) -> None:
+    save_dump(folder / "dump" / "again" / "step_000001.safetensors", {GOOD: X + 1})
+    code, _, err = call("analyze", "dump", "-o", "out", "--no-charts")
+    assert code == 3
+    (line,) = _lines_of_errors(err)
+    assert line.startswith(
+        f"error: step_000001.safetensors:{GOOD}: is the same tensor as"
+        f" again/step_000001.safetensors:{GOOD}"
+    )
+    (row,) = tables.read_csv(folder / "out" / "tensors.csv", Row)
+    assert row.path == "again/step_000001.safetensors"
+
+
+@pytest.mark.parametrize(
+    ("tensor", "warning"),
+    [
+        (np.ones((2, 3), np.int32), "dump/odd: 1 integer tensors passed over"),
+        (np.ones((0, 3), np.float32), "left out: it is empty, there is nothing to measure"),
+        (
+            np.array([[1, np.nan, np.inf], [-np.inf, 0, 2]], np.float32),
+            "holds 1 NaN and 2 infinite values, which are counted and left out of every sum",
+        ),
+    ],
+    ids=["integers", "no rows", "not finite"],
+)
+def test_a_tensor_without_numbers_is_a_warning(
+    tensor: np.ndarray[Any, Any], warning: str, call: Call, folder: Path
+) -> None:
+    key = "layers.1.mlp.fc1.activation"
+    save_dump(folder / "dump" / "odd.safetensors", {key: tensor}, step="1")
+    code, _, err = call("analyze", "dump", "-o", "out", "--no-charts")
+    assert code == 0
+    (line,) = [line for line in err.splitlines() if line.startswith("warning: ")]
+    assert line.startswith("warning: odd.safetensors")
+    assert line.endswith(warning.removeprefix("dump/odd: "))
+
+
+def test_values_that_are_not_finite_are_counted_and_left_out(call: Call, folder: Path) -> None:
+    x = np.array([[1, np.nan, np.inf], [-np.inf, 0, 2]], np.float32)
+    save_dump(folder / "dump" / "step_000001.safetensors", {GOOD: x})
+    call("analyze", "dump", "-o", "out", "--no-charts")
+    (row,) = tables.read_csv(folder / "out" / "tensors.csv", Row)
+    assert (row.count, row.nan_count, row.inf_count, row.zeros) == (6, 1, 2, 1)
+    assert (row.amax, row.sum_xx, row.sum_yy, row.underflow) == (2.0, 5.0, 5.0, 0.0)
+    assert row.distortion == 1.0
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "cols"), [((), 1, 1), ((5,), 1, 5), ((2, 1, 3, 1, 5), 6, 5)]
+)
+def test_tensors_of_any_number_of_dimensions_are_rows(
+    shape: tuple[int, ...], rows: int, cols: int, call: Call, folder: Path
+) -> None:
+    save_dump(
+        folder / "dump" / "step_000001.safetensors",
+        {GOOD: np.asarray(gradient(rows, cols).reshape(shape))},
+    )
+    assert call("analyze", "dump", "-o", "out", "--no-charts").code == 0
+    (row,) = tables.read_csv(folder / "out" / "tensors.csv", Row)
+    assert (row.rows, row.cols, row.count) == (rows, cols, rows * cols)
+
+
+# Nothing can be done.
+
+
+def _no_folder(folder: Path) -> None:
+    (folder / "dump").rename(folder / "elsewhere")
+
+
+def _empty_folder(folder: Path) -> None:
+    shutil.rmtree(folder / "dump")
+    (folder / "dump").mkdir()
+
+
+def _nothing_recognisable(folder: Path) -> None:
+    _empty_folder(folder)
+    (folder / "dump" / "notes.txt").write_text("to do")
+    (folder / "dump" / "core.1234").write_bytes(bytes(100))
+
+
+def _nothing_named(folder: Path) -> None:
+    save_dump(folder / "dump" / "step_000001.safetensors", {"rope.cos": X})
+
+
+def _out_is_a_file(folder: Path) -> None:
+    (folder / "numscope-out").write_text("")
+
+
+def _out_of_another_run(folder: Path) -> None:
+    out = str(folder / "numscope-out")
+    assert run(["analyze", str(SAMPLE_DUMPS), "-o", out, "--layers=0", "--no-charts", "-q"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("prepare", "options", "line"),
+    [
+        (_no_folder, [], "dump does not exist; a dump folder or a dump file was expected"),
+        (
+            _empty_folder,
+            [],
+            "nothing to analyse in dump: it holds no dump file that numscope reads",
+        ),
+        (
+            _nothing_recognisable,
+            [],
+            "nothing to analyse in dump: it holds no dump file that numscope reads",
+        ),
+        (
+            _nothing_named,
+            [],
+            "nothing to analyse for kinds activation,gradient; {has} kinds none recognised; {step}",
+        ),
+        (
+            None,
+            ["--layers", "99"],
+            "nothing to analyse for kinds activation,gradient; layers 99; {has} {there}",
+        ),
+        (
+            None,
+            ["--kinds", "weight"],
+            "nothing to analyse for kinds weight; {has} {there}",
+        ),
+        (
+            _out_is_a_file,
+            [],
+            "cannot write results to numscope-out: File exists; choose another folder with --out",
+        ),
+        (
+            _out_of_another_run,
+            [],
+            "numscope-out holds the results of {sample_dumps}, not of {folder}/dump; {advice}",
+        ),
+    ],
+)
+def test_nothing_done_has_one_line_that_says_why(
+    prepare: Callable[[Path], None] | None,
+    options: list[str],
+    line: str,
+    call: Call,
+    folder: Path,
+) -> None:
+    if prepare:
+        prepare(folder)
+    why = line.format(
+        folder=folder,
+        sample_dumps=SAMPLE_DUMPS,
+        has="dump has",
+        step="steps 1",
+        there="kinds activation; layers 0; steps 1",
+        advice="choose another folder with --out, or replace them with --fresh",
+    )
+    assert call("analyze", "dump", *options) == (1, "", f"numscope: {why}\n")
+
+
+def test_fresh_replaces_the_results_of_another_run(call: Call, folder: Path) -> None:
+    _out_of_another_run(folder)
+    assert call("analyze", "dump", "--fresh", "--no-charts").code == 0
+    (row,) = tables.read_csv(folder / "numscope-out" / "tensors.csv", Row)
+    assert row.path == "step_000001.safetensors"
+    assert len(list((folder / "numscope-out" / "parts").iterdir())) == 1
+
+
+def test_the_same_run_again_replaces_its_results(call: Call, folder: Path) -> None:
+    call("analyze", "dump")
+    assert call("analyze", "dump", "--recipe", "e5m2", "--no-charts").code == 0
+    (row,) = tables.read_csv(folder / "numscope-out" / "tensors.csv", Row)
+    assert row.element == "float8_e5m2"
+    assert list((folder / "numscope-out" / "charts").iterdir()) == []
+
+
+# Wrong usage.
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (
+            ["--tile", "0x128"],
+            "'--tile': tile 0x128 is not possible: rows and columns are 1 or more, or the whole",
+        ),
+        (
+            ["--tile", "128"],
+            "'--tile': tile '128' is not written as rows x columns, such as 1x128, 128x1 or",
+        ),
+        (["--layers", "a"], "'--layers': 'a' is not a list such as 0,4,8 or 0-16"),
+        (["--layers", "0,,4"], "'--layers': '0,,4' is not a list such as 0,4,8 or 0-16"),
+        (["--layers", "-1"], "'--layers': '-1' is not a list such as 0,4,8 or 0-16"),
+        (["--steps", "5-2"], "'--steps': '5-2' is not a range from small to large"),
+        (
+            ["--kinds", "activations"],
+            "'--kinds': 'activations' is no kind; known are activation, gradient, weight, output",
+        ),
+        (["--jobs", "0"], "'--jobs': 0 is not in the range x>=1."),
+        (["--tokens-per-step", "0"], "'--tokens-per-step': 0 is not in the range x>=1."),
+        (
+            ["--tokens-map", "nowhere.csv"],
+            "'--tokens-map': nowhere.csv cannot be read as step,tokens:",
+        ),
+    ],
+)
+def test_an_option_that_cannot_be_meant_is_wrong_usage(
+    options: list[str], line: str, call: Call, folder: Path
+) -> None:
+    code, out, err = call("analyze", "dump", *options)
+    assert (code, out) == (2, "")
+    assert _lines_of_errors(err) == [err.splitlines()[-1]]
+    assert err.splitlines()[-1].startswith(f"Error: Invalid value for {line}")
+    assert not (folder / "numscope-out").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("step,token\n1,2\n", "has no column 'tokens'; it needs step and tokens"),
+        ("step,tokens\n1,many\n", "cannot be read as step,tokens: invalid literal"),
+        ("step,tokens\n1\n", "cannot be read as step,tokens: "),
+    ],
+)
+def test_a_bad_tokens_map_is_wrong_usage(content: str, why: str, call: Call, folder: Path) -> None:
+    (folder / "map.csv").write_text(content)
+    code, _, err = call("analyze", "dump", "--tokens-map", "map.csv")
+    assert code == 2
+    assert f"'--tokens-map': map.csv {why}" in err
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_unknown_recipe_points_to_the_list(call: Call) -> None:
+    code, _, err = call("analyze", "dump", "--recipe", "lign")
+    assert code == 2
+    assert "unknown recipe 'lign'" in err
+    assert err.endswith("`numscope recipes` lists them\n")
+
+
+@pytest.mark.parametrize("arguments", [[], ["analyse"], ["analyze"], ["scan", "--what"]])
+def test_wrong_usage_shows_how_it_is_meant(arguments: list[str], call: Call) -> None:
+    code, out, err = call(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("Usage: numscope")
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_unknown_dtype_lists_the_known_ones(call: Call) -> None:
+    code, _, err = call("analyze", "dump", "--npy-dtype", "bf16")
+    assert code == 2
+    assert err.startswith("numscope: unknown dtype 'bf16'; known are float64, float32, ")
+
+
+# Interrupts.
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_interrupt_has_its_own_code(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(dumps, "scan", interrupted)
+    code, out, err = call("scan", "dump")
+    assert (code, out) == (130, "")
+    assert err.endswith("numscope: interrupted\n")
+
+
+def test_a_run_that_was_killed_can_be_repeated(
+    call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "merge_layers", interrupted)
+        assert call("analyze", "dump", "--no-charts").code == 130
+    left = json.loads((folder / "numscope-out" / "run.json").read_text())
+    assert (left["dump"], left["finished"]) == (str(folder / "dump"), False)
+    assert call("analyze", "dump", "--no-charts").code == 0
+    done = json.loads((folder / "numscope-out" / "run.json").read_text())
+    assert done["finished"] is True
+
+
+# plot, scan, recipes.
+
+
+def test_plot_draws_chosen_layers_from_the_tables_alone(call: Call, results: Path) -> None:
+    before = (results / "charts" / "gradients_underflow_1x128.png").read_bytes()
+    code, out, err = call("plot", "results", "--layers", "0,16")
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        *(f"results/charts/{name}.{{csv,png}}" for name in CHARTS),
+        "results/charts/overview.png",
+    ]
+    assert (results / "charts" / "gradients_underflow_1x128.png").read_bytes() != before
+
+
+def test_plot_gives_the_pictures_of_analyze(call: Call, results: Path) -> None:
+    before = {path.name: path.read_bytes() for path in (results / "charts").iterdir()}
+    shutil.rmtree(results / "charts")
+    assert call("plot", "results").code == 0
+    assert {path.name: path.read_bytes() for path in (results / "charts").iterdir()} == before
+
+
+def test_plot_of_a_module_merges_that_module_only(call: Call, folder: Path) -> None:
+    x = np.array([[1, 1e-6, 0, 0]], np.float32)
+    tensors = {"layers.0.mlp.fc1.activation": x, "layers.0.attn.qkv.activation": 0 * x}
+    save_dump(folder / "dump" / "step_000001.safetensors", tensors, tokens="512")
+    call("analyze", "dump", "--no-charts")
+    chart = folder / "numscope-out" / "charts" / "activations_underflow_1x128.csv"
+    call("plot", "--format", "svg")
+    assert chart.read_text() == "tokens,0\n512,0.125\n"
+    call("plot", "--format", "svg", "--module", "mlp")
+    assert chart.read_text() == "tokens,0\n512,0.25\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--layers", "7,99"], "none of these layers in results; it has 0, 4, 8, 12, 16"),
+        (["--recipe", "mxfp8"], "no recipe 'mxfp8' in results; it has ling"),
+        (["--module", "moe"], "no module contains or matches 'moe' in results"),
+    ],
+)
+def test_plot_says_what_there_is_instead(
+    options: list[str], line: str, call: Call, results: Path
+) -> None:
+    assert call("plot", results.name, *options) == (1, "", f"numscope: {line}\n")
+
+
+def test_plot_of_no_results_says_how_to_make_them(call: Call, folder: Path) -> None:
+    advice = "make it with `numscope analyze DUMP_DIR --out nowhere`"
+    expected = f"numscope: nowhere holds no layers.csv; {advice}\n"
+    assert call("plot", "nowhere") == (1, "", expected)
+    assert not (folder / "nowhere").exists()
+
+
+def test_scan_shows_how_the_dump_was_understood(call: Call) -> None:
+    code, out, err = call("scan", SAMPLE_DUMPS)
+    assert (code, err) == (0, "")
+    facts = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in out.splitlines()[2:])
+    assert {name: value.strip() for name, value in facts.items()} == {
+        "layout": "generic",
+        "files": "13",
+        "tensors": "130, 6.39 MB",
+        "layers": "0,4,8,12,16",
+        "steps": "0 to 720 (13)",
+        "tokens": "0 to 368.6 K",
+        "ranks": "0",
+        "micro-batches": "not named",
+        "activation": "65 tensors 1x128x128 bfloat16; analysed",
+        "gradient": "65 tensors 1x128x256 bfloat16; analysed",
+    }
+
+
+def test_scan_computes_and_writes_nothing(call: Call, folder: Path) -> None:
+    before = sorted(folder.rglob("*"))
+    call("scan", "dump")
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("prepare", [_empty_folder, _nothing_recognisable])
+def test_scan_of_nothing_is_nothing_done(
+    prepare: Callable[[Path], None], call: Call, folder: Path
+) -> None:
+    prepare(folder)
+    assert call("scan", "dump") == (1, "", "numscope: no tensor was found in dump\n")
+
+
+def test_recipes_lists_every_named_recipe(call: Call) -> None:
+    code, out, err = call("recipes")
+    assert (code, err) == (0, "")
+    names = [line.split()[0] for line in out.splitlines()[1:] if not line.startswith(" ")]
+    assert names == list(numscope.recipes())
+
+
+# Help.
+
+
+@pytest.mark.parametrize("name", sorted(cli.commands))
+def test_the_help_of_every_command_has_examples(name: str, call: Call) -> None:
+    code, out, err = call(name, "--help")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"Usage: numscope {name} ")
+    examples = out.partition("\n  Examples:\n")[2]
+    assert examples.startswith(f"    numscope {name}")
+    assert "\\b" not in out
+
+
+def test_the_help_names_every_command(call: Call) -> None:
+    code, out, _ = call("--help")
+    assert code == 0
+    listed = out.partition("Commands:\n")[2].partition("\n\n")[0]
+    assert [line.split()[0] for line in listed.splitlines() if line[2] != " "] == sorted(
+        cli.commands
+    )
+    assert "\\b" not in out
+
+
+def test_the_version_is_that_of_the_package(call: Call) -> None:
+    assert call("--version").out == f"numscope, version {numscope.__version__}\n"
+
+
+def test_help_imports_nothing_heavy() -> None:
+    script = (
+        "import sys; from numscope.cli import run; code = run(['--help']);"
+        "heavy = {'numpy', 'numba', 'matplotlib', 'rich', 'ml_dtypes', 'safetensors'};"
+        "sys.exit(code or ', '.join(heavy & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", script],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# As a process.
+
+
+def test_python_m_numscope_is_the_command(folder: Path) -> None:
+    done = _shell("analyze", "dump", "--no-charts", cwd=folder)
+    assert done.returncode == 0
+    assert done.stdout.startswith("chart ")
+    assert (folder / "numscope-out" / "layers.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(["scan", "nowhere"], 1), (["scan"], 2), (["scan", "dump"], 3)],
+)
+def test_the_exit_code_reaches_the_shell(arguments: list[str], code: int, folder: Path) -> None:
+    (folder / "dump" / "bad.npy").write_bytes(b"")
+    done = _shell(*arguments, cwd=folder)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,162 @@
+"""All the files of the charts folder, by recipe, and what is drawn in each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from numscope import charts, gallery, series
+from numscope.gallery import chart_files, folder_name, tables_of
+from tests.examples import layer_rows, row
+
+ROWS = layer_rows(
+    *(
+        row(recipe, kind=kind, tokens=tokens, layer=layer)
+        for recipe, kind in (
+            ("ling", "activation"),
+            ("ling", "gradient"),
+            ("ling:128x1", "gradient"),
+        )
+        for tokens in (0, 900)
+        for layer in (0, 4)
+    )
+)
+E5M2 = "float8_e5m2:1x*:float32"
+
+CHARTS = [
+    "activations_underflow_1x128",
+    "activations_distortion_1x128",
+    "gradients_underflow_1x128",
+    "gradients_distortion_1x128",
+    "gradient_transpose_underflow_128x1",
+    "gradient_transpose_distortion_128x1",
+]
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any, dict[str, Any]]]:
+    """What would be drawn, instead of drawing it."""
+    calls: list[tuple[str, Any, dict[str, Any]]] = []
+
+    def chart(table: series.Series, **options: Any) -> str:
+        calls.append(("chart", table.title, options))
+        return table.title
+
+    def overview(tables: list[series.Series], **options: Any) -> str:
+        calls.append(("overview", [table.title for table in tables], options))
+        return "overview"
+
+    monkeypatch.setattr(charts, "chart", chart)
+    monkeypatch.setattr(charts, "overview", overview)
+    monkeypatch.setattr(charts, "render", lambda figure, suffix: f"{suffix} of {figure}".encode())
+    return calls
+
+
+Drawn = list[tuple[str, Any, dict[str, Any]]]
+
+
+def test_the_default_plan_has_six_charts_and_their_overview(drawn: Drawn) -> None:
+    files = chart_files(tables_of(ROWS))
+    assert list(files) == [
+        *(f"{name}.{suffix}" for name in CHARTS for suffix in ("csv", "png")),
+        "overview.png",
+    ]
+    assert len(drawn) == 7
+
+
+@pytest.mark.usefixtures("drawn")
+def test_every_picture_is_of_its_table() -> None:
+    files = chart_files(tables_of(ROWS))
+    for table in tables_of(ROWS):
+        assert files[f"{table.name}.csv"].decode() == series.to_csv(table)
+        assert files[f"{table.name}.png"].decode() == f"png of {table.title}"
+    assert files["overview.png"] == b"png of overview"
+
+
+def test_the_overview_has_underflow_above_distortion(drawn: Drawn) -> None:
+    chart_files(tables_of(ROWS))
+    assert drawn[-1][:2] == (
+        "overview",
+        [
+            "activations underflow (1,128)",
+            "gradients underflow (1,128)",
+            "gradient transpose underflow (128,1)",
+            "activations distortion (1,128)",
+            "gradients distortion (1,128)",
+            "gradient transpose distortion (128,1)",
+        ],
+    )
+
+
+@pytest.mark.parametrize("suffix", ["svg", "pdf"])
+def test_options_reach_every_picture_and_no_table(suffix: Any, drawn: Drawn) -> None:
+    layers = frozenset({4})
+    files = chart_files(tables_of(ROWS), layers=layers, suffix=suffix, yscale="log")
+    assert all(options == {"layers": layers, "yscale": "log"} for *_, options in drawn)
+    assert {name.rpartition(".")[2] for name in files} == {"csv", suffix}
+    assert files["activations_underflow_1x128.csv"].startswith(b"tokens,0,4\n")
+
+
+@pytest.mark.usefixtures("drawn")
+def test_several_recipes_have_a_folder_each() -> None:
+    e5m2 = layer_rows(row("e5m2:1x*", label=E5M2, kind="activation"))
+    files = chart_files(tables_of([*ROWS, *e5m2]))
+    assert [name for name in files if name.startswith("float8")] == [
+        "float8_e5m2_1xall_float32/activations_underflow_1xall.csv",
+        "float8_e5m2_1xall_float32/activations_underflow_1xall.png",
+        "float8_e5m2_1xall_float32/activations_distortion_1xall.csv",
+        "float8_e5m2_1xall_float32/activations_distortion_1xall.png",
+        "float8_e5m2_1xall_float32/overview.png",
+    ]
+    others = [name for name in files if not name.startswith("float8")]
+    assert len(others) == 13
+    assert all(name.startswith("ling/") for name in others)
+
+
+@pytest.mark.usefixtures("drawn")
+def test_a_single_recipe_has_no_folder_whatever_it_is() -> None:
+    files = chart_files(tables_of(layer_rows(row("e5m2:1x*", label=E5M2, kind="activation"))))
+    assert not any("/" in name for name in files)
+
+
+@pytest.mark.usefixtures("drawn")
+def test_a_dump_without_gradients_has_the_charts_of_activations() -> None:
+    files = chart_files(tables_of(layer_rows(row(kind="activation"))))
+    assert [name for name in files if name.endswith(".png")] == [
+        "activations_underflow_1x128.png",
+        "activations_distortion_1x128.png",
+        "overview.png",
+    ]
+
+
+def test_no_tables_are_no_files(drawn: Drawn) -> None:
+    assert chart_files([]) == {}
+    assert drawn == []
+
+
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("ling", "ling"),
+        ("ling:128x1", "ling_128x1"),
+        ("ling:1x*", "ling_1xall"),
+        (E5M2, "float8_e5m2_1xall_float32"),
+    ],
+)
+def test_the_name_of_a_folder_holds_no_odd_characters(label: str, name: str) -> None:
+    assert folder_name(label) == name
+
+
+def test_charts_show_underflow_and_distortion() -> None:
+    assert gallery.METRICS == ("underflow", "distortion")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "head"), [("png", b"\x89PNG\r\n"), ("svg", b"<?xml"), ("pdf", b"%PDF-")]
+)
+def test_pictures_are_of_the_format_that_their_name_says(suffix: Any, head: bytes) -> None:
+    files = chart_files(tables_of(layer_rows(row(kind="activation"))), suffix=suffix)
+    pictures = [content for name, content in files.items() if name.endswith(suffix)]
+    assert len(pictures) == 3
+    assert all(content.startswith(head) for content in pictures)

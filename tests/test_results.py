@@ -1,0 +1,196 @@
+"""A results folder belongs to one dump, and keeps nothing of an earlier run but what is told."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from numscope import tables
+from numscope.errors import ResultsError
+from numscope.results import Results, claim, part_name
+from numscope.tables import Row
+from tests.examples import layer_rows, row
+
+ADVICE = "choose another folder with --out, or replace them with --fresh"
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir())
+
+
+# Whose folder it is.
+
+
+def test_a_new_folder_is_made_with_those_above_it(tmp_path: Path) -> None:
+    assert claim(tmp_path / "a" / "b", "/dump") == Results(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+def test_claiming_leaves_nothing_behind(tmp_path: Path) -> None:
+    claim(tmp_path, "/dump")
+    assert _names(tmp_path) == []
+
+
+def test_a_folder_of_other_things_can_be_used(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("")
+    claim(tmp_path, "/dump")
+    assert _names(tmp_path) == ["notes.txt"]
+
+
+def test_the_same_dump_again_is_welcome(tmp_path: Path) -> None:
+    claim(tmp_path, "/dump").keep_run({"dump": "/dump"})
+    assert claim(tmp_path, "/dump") == Results(tmp_path)
+
+
+def test_another_dump_is_refused_and_named(tmp_path: Path) -> None:
+    claim(tmp_path, "/dump").keep_run({"dump": "/dump"})
+    with pytest.raises(ResultsError) as caught:
+        claim(tmp_path, "/other")
+    assert str(caught.value) == (f"{tmp_path} holds the results of /dump, not of /other; {ADVICE}")
+
+
+@pytest.mark.parametrize("name", ["tensors.csv", "layers.csv", "findings.md", "charts", "parts"])
+def test_results_of_an_unknown_dump_are_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(ResultsError) as caught:
+        claim(tmp_path, "/dump")
+    assert str(caught.value) == f"{tmp_path} holds results without a run.json; {ADVICE}"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff", b'"text"', b"3"])
+def test_a_run_json_of_something_else_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_bytes(content)
+    with pytest.raises(ResultsError) as caught:
+        claim(tmp_path, "/dump")
+    assert str(caught.value) == f"{tmp_path / 'run.json'} was not written by numscope; {ADVICE}"
+
+
+def test_a_run_json_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run.json").mkdir()
+    with pytest.raises(ResultsError) as caught:
+        claim(tmp_path, "/dump")
+    expected = f"{tmp_path / 'run.json'} cannot be read: Is a directory; {ADVICE}"
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize("content", ["{", "[]", json.dumps({"dump": "/other"}), "{}"])
+def test_fresh_takes_any_folder(content: str, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(content)
+    assert claim(tmp_path, "/dump", fresh=True) == Results(tmp_path)
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    with pytest.raises(ResultsError) as caught:
+        claim(tmp_path / "out", "/dump")
+    assert str(caught.value) == (
+        f"cannot write results to {tmp_path / 'out'}: File exists; choose another folder with --out"
+    )
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(ResultsError, match=r"cannot write results to .*: Permission denied"):
+        claim(tmp_path, "/dump")
+
+
+def test_a_folder_on_a_read_only_disk_is_refused() -> None:
+    with pytest.raises(ResultsError, match=r"cannot write results to /proc/.*; choose another"):
+        claim(Path("/proc/numscope-out"), "/dump", fresh=True)
+
+
+# What is kept.
+
+
+def test_tables_are_read_back_as_they_were_kept(tmp_path: Path) -> None:
+    rows, results = [row(), row(step=120)], Results(tmp_path)
+    results.keep_tables(rows, layer_rows(*rows))
+    assert _names(tmp_path) == ["layers.csv", "tensors.csv"]
+    assert results.tensor_rows() == rows
+    assert results.layer_rows() == layer_rows(*rows)
+
+
+@pytest.mark.parametrize(
+    ("read", "name"), [(Results.tensor_rows, "tensors.csv"), (Results.layer_rows, "layers.csv")]
+)
+def test_a_missing_table_comes_with_the_command_that_makes_it(
+    read: object, name: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ResultsError) as caught:
+        read(Results(tmp_path))  # type: ignore[operator]
+    assert str(caught.value) == (
+        f"{tmp_path} holds no {name}; make it with `numscope analyze DUMP_DIR --out {tmp_path}`"
+    )
+
+
+def test_the_tables_are_listed_with_what_explains_them(tmp_path: Path) -> None:
+    assert Results(tmp_path).tables == [
+        tmp_path / name for name in ("tensors.csv", "layers.csv", "findings.md", "run.json")
+    ]
+
+
+def test_the_run_is_kept_as_readable_json(tmp_path: Path) -> None:
+    Results(tmp_path).keep_run({"dump": "/dümp", "skipped": []})
+    text = (tmp_path / "run.json").read_text(encoding="utf-8")
+    assert text == '{\n  "dump": "/dümp",\n  "skipped": []\n}\n'
+
+
+def test_a_run_with_a_name_that_is_no_text_is_kept(tmp_path: Path) -> None:
+    name = os.fsdecode(b"/d\xffmp")
+    Results(tmp_path).keep_run({"dump": name})
+    assert json.loads((tmp_path / "run.json").read_text(encoding="utf-8")) == {"dump": name}
+    assert claim(tmp_path, name) == Results(tmp_path)
+
+
+def test_charts_are_kept_below_their_folder(tmp_path: Path) -> None:
+    written = Results(tmp_path).keep_charts({"a.png": b"1", "e5m2/a.png": b"2"})
+    assert written == [tmp_path / "charts" / "a.png", tmp_path / "charts" / "e5m2" / "a.png"]
+    assert [path.read_bytes() for path in written] == [b"1", b"2"]
+
+
+# What an earlier run left.
+
+
+def test_charts_that_were_not_drawn_again_are_removed(tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    results.keep_charts(dict.fromkeys(["old.png", "old.csv", "e5m2/old.svg", "old.pdf"], b""))
+    (tmp_path / "charts" / "notes.txt").write_text("mine")
+    new = results.keep_charts({"new.png": b"", "new.csv": b""})
+    results.forget_charts(but=new)
+    assert _names(tmp_path) == ["charts/new.csv", "charts/new.png", "charts/notes.txt"]
+
+
+def test_without_earlier_charts_there_is_nothing_to_remove(tmp_path: Path) -> None:
+    Results(tmp_path).forget_charts(but=[])
+    Results(tmp_path).forget_parts(but=[])
+    assert _names(tmp_path) == []
+
+
+def test_parts_of_files_that_are_gone_are_removed(tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    for path in ("a.safetensors", "rank1/a.safetensors", "b.npy"):
+        results.keep_part(path, [row(path=path)])
+    results.forget_parts(but=["rank1/a.safetensors", "new.npy"])
+    (kept,) = (tmp_path / "parts").iterdir()
+    assert tables.read_csv(kept, Row) == [row(path="rank1/a.safetensors")]
+
+
+def test_parts_have_names_of_their_own_of_bounded_length() -> None:
+    paths = ["a.npy", "a/b.npy", "a_b.npy", "A.npy", "x" * 4000, os.fsdecode(b"\xff.npy")]
+    names = {part_name(path) for path in paths}
+    assert len(names) == len(paths)
+    assert {len(name) for name in names} == {28}
+
+
+def test_a_part_has_the_name_that_it_had_in_earlier_versions() -> None:
+    assert part_name("step_000000.safetensors") == "31759425504ade127fed91fe.csv"
+
+
+def test_what_cannot_be_removed_is_named(tmp_path: Path) -> None:
+    (tmp_path / "charts" / "folder.png" / "x").mkdir(parents=True)
+    with pytest.raises(ResultsError, match=r"cannot remove .*folder\.png: "):
+        Results(tmp_path).forget_charts(but=[])
