@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 LANES = 128
 
 # Positions in the counts and extremes that `accumulate` adds to.
-ZEROS, UNDERFLOW, SATURATED, OVERFLOW, ZEROS_AFTER = 0, 1, 2, 3, 4
+ZEROS, UNDERFLOW, SATURATED, OVERFLOW, OVERFLOW_ZEROS = 0, 1, 2, 3, 4
 # Positions in the sums of `accumulate`, in all and per row, where the error's sum is left out.
 XX, YY, XY, EE = 0, 1, 2, 3
 
@@ -491,7 +491,7 @@ def accumulate(
     first
         Row and column of the first value in the tensor.
     counts
-        At ZEROS, UNDERFLOW, SATURATED, OVERFLOW and ZEROS_AFTER.
+        At ZEROS, UNDERFLOW, SATURATED, OVERFLOW and OVERFLOW_ZEROS.
     sum_ee, max_error
         (1,): the sum of (x-y)*(x-y) and the largest abs(x-y).
     row_counts
@@ -525,7 +525,6 @@ def accumulate(
             before, after, error = _dequantize_row(values, y, spare[1])
         counts[ZEROS] += cols - before
         counts[UNDERFLOW] += before - after
-        counts[ZEROS_AFTER] += cols - after
         row_counts[r, 0] += before
         row_counts[r, 1] += after
         max_error[0] = max(max_error[0], error)
@@ -566,8 +565,7 @@ def _mask_row(
 ) -> Values:
     """A copy of `x` with 0, in `y` too, where x is not finite or y is not.
 
-    Takes back what such values count as zeros and as clipped, and counts the finite ones whose y is
-    not finite.
+    Takes back what such values count as zeros and as clipped, and counts those that are finite.
     """
     kept = x.copy()
     counts_clipped = not rule.overflows or abs(rule.above) < np.inf
@@ -577,11 +575,11 @@ def _mask_row(
             continue
         if is_finite:
             counts[OVERFLOW] += 1
+            counts[OVERFLOW_ZEROS] += x[c] == 0
         elif counts_clipped:
             v = x32[c] / operands[c] if rule.divides else x32[c] * operands[c]
             counts[SATURATED] -= abs(v) > rule.limit
         counts[ZEROS] -= x[c] != 0
-        counts[ZEROS_AFTER] -= 1
         kept[c] = 0
         y[c] = 0
     return kept

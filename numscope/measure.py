@@ -64,8 +64,8 @@ class ErrorSums:
     scale_min, scale_max, tile_range_log2_max
         Over the tiles that are not zero: the scales' extremes, and the largest log2(amax) minus
         log2(smallest magnitude that is not zero). NaN if there is no such tile.
-    overflow_count, zeros_after_count
-        Finite values whose y is infinite or NaN; finite values whose y is 0.
+    overflow_count, overflow_zeros
+        Finite values whose y is infinite or NaN; those of them with x = 0.
     """
 
     count: int = 0
@@ -91,7 +91,7 @@ class ErrorSums:
     scale_max: float = _NAN
     tile_range_log2_max: float = _NAN
     overflow_count: int = 0
-    zeros_after_count: int = 0
+    overflow_zeros: int = 0
 
     def __add__(self, other: ErrorSums) -> ErrorSums:
         """The record of two parts taken together: sums and counts add, extremes are kept."""
@@ -119,7 +119,7 @@ class ErrorSums:
     @property
     def zeros_after(self) -> float:
         """Share of all values that are zero after quantization, 0 to 1."""
-        return _ratio(self.zeros_after_count, self.count)
+        return _ratio(self.zeros + self.underflow_count - self.overflow_zeros, self.count)
 
     @property
     def saturated(self) -> float:

@@ -177,7 +177,7 @@ class _Totals:
         sums = np.array([0.0, 0.0, 0.0, 0.0, math.inf])
         rows = np.zeros(2, np.int64)
         kernels.row_cosines(self.row_counts, self.row_sums, sums, rows)
-        zeros, underflow, saturated, overflow, zeros_after = self.counts.tolist()
+        zeros, underflow, saturated, overflow, overflow_zeros = self.counts.tolist()
         return self.tiles + ErrorSums(
             count=self.count,
             zeros=zeros,
@@ -197,7 +197,7 @@ class _Totals:
             sum_row_cosine=float(sums[3]),
             min_row_cosine=float(sums[4]) if sums[4] < math.inf else math.nan,
             overflow_count=overflow,
-            zeros_after_count=zeros_after,
+            overflow_zeros=overflow_zeros,
         )
 
 

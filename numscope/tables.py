@@ -69,7 +69,7 @@ class Measured:
     mse: float
     relative_error: float
     overflow_count: int
-    zeros_after_count: int
+    overflow_zeros: int
     overflow: float
 
     @property
@@ -109,7 +109,7 @@ class LayerRow(Measured):
 
 _ALL_SUM_NAMES = tuple(field.name for field in fields(ErrorSums))
 #: Columns that came later stand at the end of the tables.
-_LATER_NAMES = ("overflow_count", "zeros_after_count", "overflow")
+_LATER_NAMES = ("overflow_count", "overflow_zeros", "overflow")
 _SUM_NAMES = tuple(name for name in _ALL_SUM_NAMES if name not in _LATER_NAMES)
 _RATIO_NAMES = (
     "underflow",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,154 +17,21 @@ import numpy as np
 from safetensors import safe_open
 
 import numscope
-from numscope.errors import RecipeError, UnsupportedRecipe
-from numscope.formats import FORMATS, FloatFormat
+from numscope import scales
+from numscope.errors import UnsupportedRecipe
+from numscope.formats import FORMATS
+from tests.manifest_fields import recipe_from_manifest
 from tests.rounding import codes, rounded
+from tests.scale_tables import scale_rule
+from tests.translations import COARSE, COUNTED_IN_CODES, TRANSLATIONS
+
+__all__ = ["differences", "manifest", "read", "recipe_from_manifest"]
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
-
-#: What each field of the manifest says, by its value, in the fields of a recipe.
-_SAYS: dict[str, dict[Any, dict[str, Any]]] = {
-    "family": {"float": {}, "mx": {"nonfinite": "nan"}, "nvfp4": {}},
-    "ragged": {"zero_pad": {}, "error": {}, "none": {}},
-    "arithmetic": {
-        "float32": {},
-        "exact": {},  # of powers of two, whose quotients float32 has
-        "input": {"scale_precision": "input", "product_precision": "input"},
-    },
-    "scale_format": {
-        "float32": {"scale": "float32"},
-        "pow2_float32": {"scale": "power_of_two"},
-        "e8m0": {"scale": "float8_e8m0fnu"},
-        "e8m0_as_float32": {"scale": "float8_e8m0fnu"},
-        "float8_e4m3fn": {"scale": "float8_e4m3fn"},
-        "float8_e4m3fn x float32": {"scale": "float8_e4m3fn"},
-    },
-    "scale_expr": {
-        "amax/max": {"scale_from": "amax/max"},
-        "1/(max/amax)": {"scale_from": "max/amax", "infinite_multiplier": "kept"},
-    },
-    "multiplier_expr": {"max*(1/amax)": {"scale_from": "max*(1/amax)", "scale_precision": "float32"}},
-    "scale_precision": {"float32": {}, "float64": {"amax_floor_precision": "float64"}},
-    "amax_floor_rounded_to_input_dtype": {False: {}, True: {"amax_floor_precision": "input"}},
-    "inf_multiplier": {"input_dtype_max": {"infinite_multiplier": "input_max"}},
-    "zero_amax_scale": {
-        "none": {"zero": "none"},
-        "scale_is_1": {"zero": "scale_1"},
-        "amax_is_1": {"zero": "amax_1"},
-    },
-    "zero_block_floor_log2": {-126: {"zero": "amax_2^-126"}, -10000: {}},
-    "inf_amax_multiplier": {0: {}},
-    "nan_amax": {"ignore": {}},
-    "nonfinite_amax_multiplier": {1: {"nonfinite": "one_if_infinite"}},
-    "nonfinite_block": {
-        "nan": {"nonfinite": "nan"},
-        "scale_exponent_254": {"nonfinite": "largest_if_infinite"},
-    },
-    "scale_biased_exponent_range": {(1, 254): {"nonfinite": "largest"}},
-    "max_exponent": {127: {}},
-    "pow2": {
-        "none": {},
-        "ceil_bits": {"scale_rounding": "up"},
-        "ceil_log2": {"scale_rounding": "up"},
-        "floor_log2": {"scale_rounding": "down"},
-        "nearest_log2": {"scale_rounding": "nearest"},
-        "multiplier_floor_bits": {"scale": "power_of_two", "scale_rounding": "up"},
-        "multiplier_floor_log2": {"scale": "power_of_two", "scale_rounding": "up"},
-        "ocp_floor": {"scale_from": "amax/2^emax", "scale_rounding": "down"},
-        "ocp_floor_exact": {"scale_from": "amax/2^emax", "scale_rounding": "down"},
-        "ocp_ceil": {"scale_from": "amax/2^emax", "scale_rounding": "up"},
-        "ocp_even": {"scale_from": "amax/2^emax", "scale_rounding": "even"},
-        "ceil_of_amax/max": {"scale_rounding": "up"},
-        "ceil_of_amax*(1/max)": {"scale_from": "amax*(1/max)", "scale_rounding": "up"},
-    },
-    "apply": {
-        "x*m": {"apply": "multiply"},
-        "x*(1/s)": {"apply": "multiply"},
-        "x/s": {"apply": "divide"},
-    },
-    "rounding": {
-        each: {"rounding": each}
-        for each in ("nearest_even", "nearest_away", "nearest_toward_zero", "toward_zero")
-    },
-    "overflow": {"saturate": {}, "ieee": {"overflow": "ieee"}},
-    "negative_zero": {
-        each: {"negative_zero": each} for each in ("kept", "positive_if_exact", "positive")
-    },
-    "element_min": {-2.0: {"overflow": "asymmetric"}},
-    "dequant": {"code*s": {}, "code/m": {"dequantize": "divide"}},
-}
-
-#: The same for the fields of the two levels of NVFP4.
-_LEVELS_SAY: dict[str, dict[Any, dict[str, Any]]] = {
-    "style": {"encode": {}, "decode": {"scale_from": "(amax/max)/outer"}},
-    "tensor": {
-        "global": {"outer": "tensor"},
-        "row": {"outer": "row"},
-        "none": {"scale_from": "amax/max"},
-    },
-    "block_scale_format": {"float8_e4m3fn": {}},
-    "tensor_scale_format": {"float32": {}},
-    "block_scale_max_for_tensor_scale": {448: {}},
-    "block_scale_expr": {
-        "amax*(S_enc*(1/6))": {"scale_from": "amax*((1/outer)*(1/max))"},
-        "(amax/6)*S_enc": {"scale_from": "(amax/max)*(1/outer)"},
-    },
-    "multiplier": {"1/(S_b*(1/S_enc))": {}, "S_enc/S_b": {"apply": "multiply_levels"}},
-    "zero_amax_encode": {1: {"zero": "multiplier_0"}},
-    "zero_block_scale_multiplier": {"flt_max": {}, 0: {"zero": "multiplier_0"}},
-}
-
-
-def recipe_from_manifest(fields: Mapping[str, Any]) -> numscope.Recipe:
-    """The recipe that does what the fields of a manifest's `recipe` say.
-
-    Raises
-    ------
-    UnsupportedRecipe
-        If no recipe does; the message names the field and its value.
-    """
-    element = FORMATS.get(fields["element"])
-    if element is None:
-        raise UnsupportedRecipe(f"element {fields['element']!r} is not a number format of numscope")
-    if fields["element_max"] != element.max:
-        raise UnsupportedRecipe(f"element_max {fields['element_max']} is not {element.max}")
-    said: dict[str, Any] = {"nonfinite": "propagate"}  # what IEEE arithmetic does by itself
-    for field, meanings in _SAYS.items():
-        said |= _meaning(field, fields.get(field), meanings)
-    levels = dict(fields["two_level"] or {})
-    for field, meanings in _LEVELS_SAY.items():
-        said |= _meaning(field, levels.pop(field, None), meanings)
-    if levels.pop("block_scale_min", None):
-        said["scale_floor"] = fields["two_level"]["block_scale_min"]
-    if said.get("scale_from") == "(amax/max)/outer":
-        said["apply"] = "multiply_levels"
-    numbers = {"element", "element_max", "block_shape", "two_level", "amax_floor", "scale_floor"}
-    unknown = sorted((fields.keys() - _SAYS.keys() - numbers) | levels.keys())
-    if unknown:
-        raise UnsupportedRecipe(f"{unknown[0]} {levels.get(unknown[0], fields.get(unknown[0]))!r}")
-    rows, cols = (extent or None for extent in fields["block_shape"])
-    floors = {
-        name: fields[name] for name in ("amax_floor", "scale_floor") if fields[name]
-    }
-    try:
-        return numscope.Recipe(element.name, (rows, cols), **said | floors)
-    except RecipeError as error:
-        raise UnsupportedRecipe(str(error)) from error
-
-
-def _meaning(field: str, value: Any, meanings: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
-    if value is None:
-        return {}
-    try:
-        return meanings[tuple(value) if isinstance(value, list) else value]
-    except KeyError:
-        raise UnsupportedRecipe(f"{field} {value!r}") from None
-
 
 def differences(record: Mapping[str, Any], folder: Path) -> list[str]:
     """How numscope departs from a record of the manifest in `folder`: empty if it does not.
@@ -175,9 +43,7 @@ def differences(record: Mapping[str, Any], folder: Path) -> list[str]:
     """
     if record["kind"] == "block":
         return _block_differences(record, folder)
-    if record["kind"] == "element_table":
-        return list(_element_differences(record, folder))
-    raise UnsupportedRecipe(f"records of kind {record['kind']!r} have no recipe fields")
+    return list(_OTHERS[record["kind"]](record, folder))
 
 
 def _block_differences(record: Mapping[str, Any], folder: Path) -> list[str]:
@@ -191,6 +57,7 @@ def _block_differences(record: Mapping[str, Any], folder: Path) -> list[str]:
     return [
         *_array_differences(numscope.quantize(x, recipe), expected),
         *_metric_differences(x, recipe, record["metrics"]),
+        *_peer_differences(x, recipe, record),
     ]
 
 
@@ -249,7 +116,7 @@ def _metric_differences(
     counts: dict[str, float] = {
         "count": m.count,
         "zeros_in": m.zeros,
-        "zeros_out": m.zeros_after_count,
+        "zeros_out": m.zeros + m.underflow_count - m.overflow_zeros,
         "nan_in": m.nan_count,
         "inf_in": m.inf_count,
         "nan_out": int(np.count_nonzero(np.isnan(q.values))),
@@ -279,11 +146,88 @@ def _metric_differences(
                 yield f"{name}: {value} is not {wanted}"
 
 
+def _peer_differences(
+    x: NDArray[Any], recipe: numscope.Recipe, record: Mapping[str, Any]
+) -> Iterable[str]:
+    """How the peers' own metrics depart from what follows from the record of `measure`."""
+    m = numscope.measure(x, recipe)
+    if m.nan_count or m.inf_count or m.overflow_count:
+        return  # a peer's mean of NaN is NaN
+    zeros_after = m.zeros + m.underflow_count
+    zero_codes = record["metrics"].get("zero_code_count", zeros_after)
+    for name, wanted in record["peer_metrics"].items():
+        if name in COUNTED_IN_CODES and zero_codes != zeros_after:
+            continue  # elements that are not zero under a scale that is
+        found = TRANSLATIONS[name](m)
+        tolerance = {"rel_tol": 1e-5, "abs_tol": 1e-9} if name in COARSE else {"rel_tol": 1e-9, "abs_tol": 1e-15}
+        if wanted is not None and not math.isclose(found, wanted, **tolerance):
+            yield f"{name}: {found} is not {wanted}"
+
+
+def _percentage_differences(record: Mapping[str, Any], folder: Path) -> Iterable[str]:
+    """How underflow departs from the percentages of a peer's function."""
+    (x,) = read(folder / record["file"], ["x"]).values()
+    if record["dtype"] == "bfloat16":
+        x = x.view(ml_dtypes.bfloat16)
+    recipes = manifest(folder)["recipes"]
+    for granularity, wanted in record["expected"].items():
+        named = recipes.get(record["recipe"][granularity])
+        if named:
+            recipe = recipe_from_manifest(named["recipe"])
+        else:  # the same rule as its neighbour's, with another tile
+            recipe = recipe_from_manifest(recipes[record["recipe"]["tilewise"]]["recipe"])
+            recipe = replace(recipe, tile=(128, 128))
+        found = TRANSLATIONS["atorch_underflow_pct"](numscope.measure(x, recipe))
+        if not math.isclose(found, wanted, rel_tol=1e-12):
+            yield f"{granularity}: {found} is not {wanted}"
+
+
+def _scale_differences(record: Mapping[str, Any], folder: Path) -> Iterable[str]:
+    """How scales depart from a table of amax and what a project makes of it."""
+    key = record["keys"]["expected"]
+    tensors = read(folder / record["file"], [record["keys"]["amax"], key])
+    expected, amax = tensors[key], tensors[record["keys"]["amax"]]
+    is_infinite = np.isinf(amax)
+    special = is_infinite * np.uint8(scales.HAS_INFINITY)
+    tiles = scales.Magnitudes(np.where(is_infinite, np.float32(0), amax), special)
+    recipe, dtype = scale_rule(key)
+    found = scales.tile_scales(tiles, recipe, dtype)
+    if "log2f" in record["formula"]:
+        is_sure = ~_is_near_a_power(tiles, recipe, dtype)
+        found = replace(
+            found, scales=found.scales[is_sure], multipliers=found.multipliers[is_sure]
+        )
+        expected = expected[is_sure]
+    if key.endswith("_multiplier"):
+        yield from _unequal(key, found.multipliers, expected)
+    elif expected.dtype == np.uint8:
+        codes_ = found.scales.astype(ml_dtypes.float8_e8m0fnu).view(np.uint8)
+        yield from _unequal(key, codes_, expected)
+    else:
+        yield from _unequal(key, found.scales, expected)
+
+
+def _is_near_a_power(
+    tiles: scales.Magnitudes, recipe: numscope.Recipe, dtype: np.dtype[Any]
+) -> NDArray[np.bool_]:
+    """Where a scale is no power of two, but its logarithm rounded to float32 is an integer.
+
+    A project that takes log2 in float32 is off by one exponent there.
+    """
+    free = replace(
+        recipe, scale="float32", scale_rounding="none", zero="none", nonfinite="propagate"
+    )
+    with np.errstate(divide="ignore"):
+        formed = scales.tile_scales(tiles, free, dtype)
+        exact = np.log2((formed.multipliers if free.has_multiplier else formed.scales).astype(float))
+    return (exact != np.rint(exact)) & (exact.astype(np.float32) == np.rint(exact))
+
+
 def _element_differences(record: Mapping[str, Any], folder: Path) -> Iterable[str]:
     """How rounding without a scale departs from a table of codes."""
     element = FORMATS.get(record["element"])
-    if element is None or element.is_scale_only:
-        raise UnsupportedRecipe(f"element {record['element']!r} holds no elements in numscope")
+    if element is None:
+        raise UnsupportedRecipe(f"element {record['element']!r} is not a number format of numscope")
     tensors = read(folder / record["file"], record["keys"])
     if record["table"] == "decode":
         (expected,) = tensors.values()
@@ -296,14 +240,35 @@ def _element_differences(record: Mapping[str, Any], folder: Path) -> Iterable[st
     else:
         x = np.arange(2**16, dtype=np.uint16).view(ml_dtypes.bfloat16).astype(np.float32)
     is_number = ~np.isnan(x)
-    found = codes(rounded(x[is_number], element), element)
     for key, expected in tensors.items():
-        if record["table"] != "round" or key.endswith(_NEAREST_EVEN):
-            yield from _unequal(key, found, expected[is_number])
+        rounding = _ROUNDINGS.get(key.rsplit("/", 1)[-1])
+        if record["table"] == "exhaustive_bf16":
+            rounding = "nearest_even"
+        if rounding:
+            found = codes(rounded(x[is_number], element, rounding), element)
+            yield from _unequal(key, _unsigned(found, key), _unsigned(expected[is_number], key))
 
 
-#: How the arrays of a table `round` end that hold saturating rounding to nearest even.
-_NEAREST_EVEN = ("/ml_dtypes_clipped", "_satfinite", "_rne_sat")
+def _unsigned(found: NDArray[np.uint8], key: str) -> NDArray[np.uint8]:
+    """The codes as a table holds them that drops the sign of zeros."""
+    return np.where(found == 8, np.uint8(0), found) if "deepgemm" in key else found
+
+
+#: By how the arrays of a table `round` end: the rounding of those that saturate.
+_ROUNDINGS = {
+    "ml_dtypes_clipped": "nearest_even",
+    "cuda_satfinite": "nearest_even",
+    "gfloat_rne_sat": "nearest_even",
+    "gfloat_away_sat": "nearest_away",
+    "gfloat_to_zero_sat": "toward_zero",
+    "deepgemm_ties_to_zero": "nearest_toward_zero",
+}
+
+_OTHERS = {
+    "element_table": _element_differences,
+    "scale_table": _scale_differences,
+    "peer_metric": _percentage_differences,
+}
 
 
 @lru_cache(maxsize=8)
