@@ -8,6 +8,7 @@ it needs.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -276,27 +277,57 @@ def plot(
 @cli.command()
 @click.argument("dump")
 @reading
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    envvar="NUMSCOPE_SCAN_JSON",
+    help="Answer as JSON, for scripts.",
+)
+@click.option(
+    "--list",
+    "has_tensors",
+    is_flag=True,
+    envvar="NUMSCOPE_SCAN_LIST",
+    help="Every tensor, a line or object each.",
+)
 @verbosity
 @click.pass_context
 def scan(
-    ctx: click.Context, /, dump: str, *, quiet: bool, verbose: bool, **scan_options: Any
+    ctx: click.Context,
+    /,
+    dump: str,
+    *,
+    as_json: bool,
+    has_tensors: bool,
+    quiet: bool,
+    verbose: bool,
+    **scan_options: Any,
 ) -> None:
     """Show what a folder of dumps holds and how it was understood; nothing is computed.
 
     \b
     Examples:
       numscope scan dumps/
-      numscope scan dumps/step_000120.safetensors
+      numscope scan dumps/step_000120.safetensors --list
+      numscope scan dumps/ --layers-per-stage 9 --layer-offset transformer_engine=-1
+      numscope scan dumps/ --pattern 'run/{step}/L{layer}_{kind}.npy' --json
     """
     from rich.console import Console
 
-    from numscope import console
+    from numscope import inventory
 
     err = Console(stderr=True)
     found = _scan(err, dump, quiet=quiet, **scan_options)
     _say(err, found.problems, quiet=quiet, verbose=verbose)
+    if as_json:
+        click.echo(json.dumps(inventory.scan_json(found, has_tensors=has_tensors), indent=2))
     _require(found.refs, f"no tensor was found in {dump}")
-    Console().print(console.scan_table(found))
+    if has_tensors and not as_json:
+        for line in inventory.tensor_lines(found):
+            click.echo(line)
+    elif not as_json:
+        Console().print(inventory.scan_table(found))
     ctx.exit(INCOMPLETE if any(each.failure for each in found.problems) else 0)
 
 

@@ -113,6 +113,26 @@ class TokensMap(click.ParamType[dict[int, int]]):
             self.fail(f"{value} cannot be read as step,tokens: {error}", param, ctx)
 
 
+class LayerOffset(click.ParamType[int | dict[str, int]]):
+    """A number for every layer, or one for each of some layouts: `-1`, `megatron=-1,atorch=2`."""
+
+    name = "offset"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | dict[str, int]:
+        """The offset, or offsets by layout."""
+        if not isinstance(value, str):
+            return value  # type: ignore[no-any-return]
+        try:
+            if "=" not in value:
+                return int(value)
+            pairs = (part.split("=", 1) for part in value.split(","))
+            return {layout.strip(): int(number) for layout, number in pairs}
+        except ValueError:
+            self.fail(f"{value!r} is neither a number nor like megatron=-1", param, ctx)
+
+
 def verbosity(command: F) -> F:
     """`--quiet` and `--verbose`."""
     quiet = click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
@@ -142,6 +162,24 @@ def reading(command: F) -> F:
                 default=0,
                 metavar="N",
                 help="Added to the dump's steps before they are turned into tokens.",
+            ),
+            click.option(
+                "--layers-per-stage",
+                type=click.IntRange(min=1),
+                metavar="N",
+                help="Layers per pipeline stage, where a dump counts them within a stage.",
+            ),
+            click.option(
+                "--layer-offset",
+                type=LayerOffset(),
+                default="0",
+                metavar="[LAYOUT=]N",
+                help="Added to every layer, or to those of one layout: -1 where they count from 1.",
+            ),
+            click.option(
+                "--pattern",
+                metavar="TEXT",
+                help="How your own hooks build names, such as {step}/L{layer}_{kind}.npy.",
             ),
             click.option(
                 "--npy-dtype",

@@ -431,7 +431,7 @@ def test_two_tensors_with_the_same_identity(call: Call, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("tensor", "warning"),
     [
-        (np.ones((2, 3), np.int32), "dump/odd: 1 integer tensors passed over"),
+        (np.ones((2, 3), np.int32), "dump/odd: integer tensors passed over: 1"),
         (np.ones((0, 3), np.float32), "left out: it is empty, there is nothing to measure"),
         (
             np.array([[1, np.nan, np.inf], [-np.inf, 0, 2]], np.float32),
@@ -752,6 +752,7 @@ def test_scan_shows_how_the_dump_was_understood(call: Call) -> None:
     facts = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in out.splitlines()[2:])
     assert {name: value.strip() for name, value in facts.items()} == {
         "layout": "generic",
+        "written by": "hand-written hooks",
         "files": "13",
         "tensors": "130, 6.39 MB",
         "layers": "0,4,8,12,16",

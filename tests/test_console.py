@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from numscope.console import print_problems, print_written, scan_table, summary
+from numscope.console import print_problems, print_written, summary
 from numscope.dumps.refs import Kind, Problem, Scan, TensorRef
+from numscope.inventory import scan_table
 from numscope.series import Series, XName
 
 
@@ -192,6 +193,7 @@ def test_a_scan_shows_what_is_there_and_what_will_be_analysed() -> None:
         "of no known kind 1 tensor 1x128x256 bfloat16; not analysed",
         "",
         "layout megatron",
+        "written by Megatron-LM",
         "files 1",
         "tensors 1, 65.5 kB",
         "layers 8",

@@ -160,13 +160,17 @@ def test_an_index_tells_what_is_missing(tmp_path: Path) -> None:
         "layers.1.input": "m-1-of-2.safetensors",
         "layers.2.input": "m-2-of-2.safetensors",
         "layers.3.input": "../other.safetensors",
+        "layers.4.input": "m" * 300,
+        "layers.5.input": "\0",
     }
     index = json.dumps({"metadata": {}, "weight_map": weight_map})
     (tmp_path / "m.safetensors.index.json").write_text(index)
     scan = dumps.scan(tmp_path)
     assert [ref.key for ref in scan] == [("layers.0.input",)]
     messages = [problem.message for problem in scan.problems if problem.failure]
-    assert len(messages) == 3
-    assert "outside its folder" in messages[0]
-    assert "'layers.1.input' is in 'm-1-of-2.safetensors', where it is not" in messages[1]
-    assert "'m-2-of-2.safetensors', which is missing" in messages[2]
+    assert len(messages) == 5
+    assert "'\\x00', which is missing" in messages[0]
+    assert "outside its folder" in messages[1]
+    assert "'layers.1.input' is in 'm-1-of-2.safetensors', where it is not" in messages[2]
+    assert "'m-2-of-2.safetensors', which is missing" in messages[3]
+    assert "which is missing" in messages[4]

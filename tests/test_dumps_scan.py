@@ -139,8 +139,25 @@ def test_remarks_that_count_are_put_together(tmp_path: Path) -> None:
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NothingToDo, match="nowhere does not exist"):
+    with pytest.raises(NothingToDo, match="nowhere does not exist; a dump folder"):
         dumps.scan(tmp_path / "nowhere")
+
+
+def test_steps_that_the_table_of_tokens_leaves_out_are_named(tmp_path: Path) -> None:
+    for step in range(3):
+        _save(tmp_path, f"step_{step}.safetensors", "layers.0.fc.input")
+    (problem,) = dumps.scan(tmp_path, tokens_map={1: 512}).problems
+    assert not problem.failure
+    assert problem.message == "the table of tokens has no line for 2 of the steps found: 0, 2"
+
+
+def test_names_with_line_breaks_are_reported_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "a\nb.npy").write_bytes(b"")
+    for folder in ("c\nd", "e\nf"):
+        _save(tmp_path, f"{folder}/step_1.safetensors", "layers.0.fc.input")
+    scan = dumps.scan(tmp_path)
+    assert len(scan.problems) == 2
+    assert not any("\n" in problem.where + problem.message for problem in scan.problems)
 
 
 def test_progress_reaches_the_number_of_files(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_two_four_bit_values_in_a_byte_become_two_values(tmp_path: Path) -> None
     ],
 )
 @pytest.mark.parametrize("container", ["zip", "legacy"])
-def test_views(  # noqa: PLR0917 -- the columns of a table
+def test_views(
     tmp_path: Path,
     size: tuple[int, ...],
     stride: tuple[int, ...],

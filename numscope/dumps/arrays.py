@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numscope.dumps import strided
+from numscope.dumps import packing, strided
 from numscope.errors import DumpError
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class StoredArray:
             stop = first + len(target) * self.packed_bits
             packed = np.empty((stop + 7) // 8 - first // 8, np.uint8)
             self.source.read_into(packed.data, self.offset + first // 8)
-            unpack_bits(packed, self.packed_bits, first % 8, target)
+            packing.unpack(packed, self.packed_bits, first % 8, target)
 
     @property
     def _col_stride(self) -> int:
@@ -227,27 +227,6 @@ def strided_array(
     return StoredArray(
         source, offset, dtype, shape, None if is_plain else strides, is_swapped=is_swapped
     )
-
-
-def unpack_bits(packed: NDArray[np.uint8], bits: int, first: int, codes: NDArray[np.uint8]) -> None:
-    """Spread values that share bytes over one byte each, the lowest bits first.
-
-    Parameters
-    ----------
-    packed
-        The bytes.
-    bits
-        How many a value takes, up to 8.
-    first
-        The bit of `packed` that the first value begins at.
-    codes
-        One byte for each value, filled.
-    """
-    places = first + bits * np.arange(len(codes))
-    low = packed[places // 8].astype(np.uint16)
-    high = packed[np.minimum(places // 8 + 1, len(packed) - 1)].astype(np.uint16)
-    pairs = low | (high << np.uint16(8))
-    codes[:] = (pairs >> (places % 8).astype(np.uint16)) & ((1 << bits) - 1)
 
 
 def _c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -109,6 +109,7 @@ class DumpFile(Mapping[Key, StoredArray]):
     ) -> None:
         self._file = file
         self._scratch = scratch
+        self._is_closed = False
         self._arrays = contents.arrays
         self._passed_over = contents.passed_over
         self.format = file_format
@@ -142,9 +143,11 @@ class DumpFile(Mapping[Key, StoredArray]):
         return frozenset(self._arrays) | self._passed_over
 
     def close(self) -> None:
-        """Close the file. The tensors can no longer be read."""
-        self._scratch.close()
-        os.close(self._file.descriptor)
+        """Close the file, if it is open. The tensors can no longer be read."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._scratch.close()
+            os.close(self._file.descriptor)
 
 
 def format_by_name(path: str) -> FileFormat | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -133,9 +134,15 @@ def stated_numbers(place: Place) -> dict[str, Any]:
         texts = (place.metadata.get(alias, "") for alias in aliases)
         found[field] = next((int(text) for text in texts if _is_number(text)), None)
         if found[field] is None and field in NUMBERS:
-            matches = (NUMBERS[field].search(name) for name in names)
-            found[field] = next((int(match[1]) for match in matches if match), None)
+            numbers = (_number_in(field, name) for name in names)
+            found[field] = next((number for number in numbers if number is not None), None)
     return found
+
+
+@lru_cache(maxsize=4096)  # folders and files are asked about for each of their tensors
+def _number_in(field: str, name: str) -> int | None:
+    match = NUMBERS[field].search(name)
+    return int(match[1]) if match else None
 
 
 def _is_number(text: str) -> bool:

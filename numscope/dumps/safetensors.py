@@ -76,8 +76,8 @@ class _Entry:
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether a file begins as this format does: a plausible length and then `{`."""
-    return head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= HEADER_LIMIT
+    """Whether a file begins as this format does: a plausible length, then a JSON object."""
+    return head[8:10] in (b'{"', b"{}") and int.from_bytes(head[:8], "little") <= HEADER_LIMIT
 
 
 def read_contents(opened: Opened) -> Contents:

@@ -7,28 +7,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from numscope.dumps import sharded
-from numscope.dumps.files import DumpFile, format_by_name, open_if_known, stem_of
+from numscope.dumps.files import DumpFile, open_if_known, stem_of
 from numscope.dumps.foreign import foreign_by_name
+from numscope.dumps.gathering import Gathered
 from numscope.dumps.layouts import Layout, identify, layouts_with
-from numscope.dumps.places import Identity, Place
-from numscope.dumps.refs import Key, Problem, Scan, TensorRef
+from numscope.dumps.places import Place
+from numscope.dumps.refs import Problem, Scan, TensorRef
 from numscope.dumps.settling import Numbering, settle
 from numscope.dumps.sidecars import Sidecars
 from numscope.dumps.walking import walk
-from numscope.errors import DumpError, NothingToDo
-
-if TYPE_CHECKING:
-    from numscope.dumps.arrays import StoredArray
-    from numscope.dumps.contents import Remark
+from numscope.errors import DumpError
 
 CONTEXT_LENGTH = 4
 """How many folders of the dump folder's own path may tell something about its tensors."""
+
+_PROGRESS_STEP = 64
+_SHOWN_STEPS = 5
 
 Progress = Callable[[int, int], None]
 """Called with the number of files looked at, and of all files."""
@@ -57,46 +56,6 @@ class Tokens:
         if self.by_step is not None and step in self.by_step:
             return self.by_step[step]
         return step * self.per_step if self.per_step is not None else stated
-
-
-@dataclass(slots=True)
-class _Findings:
-    """What a scan has come across so far."""
-
-    found: list[tuple[TensorRef, Identity]] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    remarks: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
-    foreign: set[str] = field(default_factory=set)
-    files: int = 0
-    bytes: int = 0
-
-    def add_failure(self, where: str, message: str) -> None:
-        """Note that something could not be read."""
-        self.problems.append(Problem(where, " ".join(message.split())))
-
-    def add_foreign(self, where: str, message: str) -> None:
-        """Note, once for each place, what is there instead of a dump."""
-        if where not in self.foreign:
-            self.foreign.add(where)
-            self.add_failure(where, message)
-
-    def add_remark(self, path: str, remark: Remark) -> None:
-        """Note what a file's reader remarked; remarks that only count are put together."""
-        if remark.count and not remark.failure:
-            self.remarks.setdefault(remark.message, []).append((path, remark.count))
-            return
-        where = path if remark.key is None else f"{path}:{'/'.join(map(str, remark.key))}"
-        self.problems.append(Problem(where, remark.message, failure=remark.failure))
-
-    def all_problems(self, others: list[Problem]) -> tuple[Problem, ...]:
-        """Give all failures and remarks, one for each kind of counting remark."""
-        counted = []
-        for message, places in self.remarks.items():
-            total = sum(count for _, count in places)
-            where, more = places[0][0], len(places) - 1
-            tail = f", in this and {more} more files" if more else ""
-            counted.append(Problem(where, f"{message}: {total}{tail}", failure=False))
-        return tuple(sorted([*self.problems, *counted, *others], key=lambda problem: problem.where))
 
 
 def scan(
@@ -146,103 +105,113 @@ def scan(
         If `npy_dtype` is no floating-point type or `pattern` cannot be meant.
     """
     layouts = layouts_with(pattern)
-    given = Path(path)
-    if not given.exists():
-        raise NothingToDo(f"{given} does not exist; a dump folder or a dump file was expected")
-    root, paths, walk_problems = walk(given)
-    tokens = Tokens(tokens_per_step, tokens_map, step_offset)
-    context = root.resolve().parts[1:][-CONTEXT_LENGTH:]
-    findings = _Findings(problems=walk_problems)
-    sidecars = Sidecars(root)
+    root, paths, problems = walk(Path(path))
+    origin = _Origin(
+        root=root,
+        context=root.resolve().parts[1:][-CONTEXT_LENGTH:],
+        layouts=layouts,
+        tokens=Tokens(tokens_per_step, tokens_map, step_offset),
+        sidecars=Sidecars(root),
+        npy_dtype=npy_dtype,
+    )
+    gathered = Gathered(problems=problems)
     for count, name in enumerate(paths):
-        if on_progress is not None and count % 64 == 0:
+        if on_progress is not None and count % _PROGRESS_STEP == 0:
             on_progress(count, len(paths))
-        if name.endswith(sharded.INDEX_SUFFIX):
-            findings.problems.extend(sharded.check_index(root, name))
-            continue
-        if name.lower().endswith(_IGNORED) and format_by_name(name) is None and given.is_dir():
-            continue
-        foreign = foreign_by_name(name)
-        if foreign is not None:
-            findings.add_foreign(*foreign)
-            continue
-        try:
-            dump = open_if_known(root, name, npy_dtype=npy_dtype)
-        except DumpError as error:
-            findings.add_failure(name, str(error))
-            continue
-        if dump is not None:
-            with dump:
-                _add_file(
-                    findings, dump, _Origin(str(root), name, context, layouts, tokens, sidecars)
-                )
+        _look_at(gathered, origin, name, is_asked_for=len(paths) == 1)
     if on_progress is not None:
         on_progress(len(paths), len(paths))
     offsets = layer_offset if isinstance(layer_offset, Mapping) else {"": layer_offset}
-    settled = settle(findings.found, Numbering(layers_per_stage, offsets if layer_offset else None))
+    settled = settle(gathered.found, Numbering(layers_per_stage, offsets))
+    unknown = _steps_without_tokens(settled.refs, tokens_map)
     return Scan(
         root=os.fspath(path),
         refs=tuple(settled.refs),
+        problems=gathered.all_problems(settled.problems + unknown),
+        files=gathered.files,
+        bytes=gathered.bytes,
         left_out=tuple(settled.left_out),
-        problems=findings.all_problems(settled.problems),
-        files=findings.files,
-        bytes=findings.bytes,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """Where a file comes from and how its tensors are to be named."""
+    """Where files come from, and how they are read and their tensors named."""
 
-    root: str
-    path: str
+    root: Path
     context: tuple[str, ...]
     layouts: tuple[Layout, ...]
     tokens: Tokens
     sidecars: Sidecars
+    npy_dtype: str | None
 
 
-def _add_file(findings: _Findings, dump: DumpFile, origin: _Origin) -> None:
+def _look_at(gathered: Gathered, origin: _Origin, path: str, *, is_asked_for: bool) -> None:
+    """Take in one file, if it is a dump; report it, if it should be one and cannot be read."""
+    foreign = foreign_by_name(path)
+    if foreign is not None:
+        gathered.add_foreign(*foreign)
+    elif path.endswith(sharded.INDEX_SUFFIX):
+        gathered.problems.extend(sharded.check_index(origin.root, path))
+    elif is_asked_for or not path.lower().endswith(_IGNORED):
+        try:
+            dump = open_if_known(origin.root, path, npy_dtype=origin.npy_dtype)
+        except DumpError as error:
+            gathered.add_failure(path, str(error))
+            return
+        if dump is not None:
+            with dump:
+                _take_in(gathered, origin, path, dump)
+
+
+def _take_in(gathered: Gathered, origin: _Origin, path: str, dump: DumpFile) -> None:
     """Take in everything that one file holds."""
-    findings.files += 1
-    findings.bytes += dump.size
+    gathered.files += 1
+    gathered.bytes += dump.size
     for remark in dump.remarks:
-        findings.add_remark(origin.path, remark)
-    *folders, file_name = origin.path.split("/")
-    read_json = partial(origin.sidecars.read, tuple(folders))
-    for key, array in dump.items():
-        place = Place(
-            context=origin.context,
-            folders=tuple(folders),
-            stem=stem_of(file_name),
-            file_name=file_name,
-            key=key,
-            metadata=dump.metadata,
-            read_json=read_json,
-        )
-        layout, identity = identify(place, origin.layouts)
-        findings.found.append((_ref(origin, key, array, layout, identity), identity))
-
-
-def _ref(
-    origin: _Origin, key: Key, array: StoredArray, layout: str, identity: Identity
-) -> TensorRef:
-    return TensorRef(
-        root=origin.root,
-        path=origin.path,
-        key=key,
-        shape=array.shape,
-        dtype=str(array.dtype),
-        kind=identity.kind,
-        layer=identity.layer,
-        module=identity.module,
-        step=identity.step,
-        tokens=origin.tokens.at(identity.step, identity.tokens),
-        rank=identity.rank,
-        microbatch=identity.microbatch,
-        expert=identity.expert,
-        slot=identity.slot,
-        shard=identity.shard,
-        stage=identity.stage,
-        layout=layout,
+        gathered.add_remark(path, remark)
+    *folders, file_name = path.split("/")
+    place = Place(
+        context=origin.context,
+        folders=tuple(folders),
+        stem=stem_of(file_name),
+        file_name=file_name,
+        key=(),
+        metadata=dump.metadata,
+        read_json=partial(origin.sidecars.read, tuple(folders)),
     )
+    for key, array in dump.items():
+        layout, identity = identify(replace(place, key=key), origin.layouts)
+        ref = TensorRef(
+            root=str(origin.root),
+            path=path,
+            key=key,
+            shape=array.shape,
+            dtype=str(array.dtype),
+            kind=identity.kind,
+            layer=identity.layer,
+            module=identity.module,
+            step=identity.step,
+            tokens=origin.tokens.at(identity.step, identity.tokens),
+            rank=identity.rank,
+            microbatch=identity.microbatch,
+            expert=identity.expert,
+            slot=identity.slot,
+            shard=identity.shard,
+            stage=identity.stage,
+            layout=layout,
+        )
+        gathered.found.append((ref, identity))
+
+
+def _steps_without_tokens(
+    refs: list[TensorRef], tokens_map: Mapping[int, int] | None
+) -> list[Problem]:
+    """Say which steps the user's table of tokens leaves out."""
+    lost = sorted({ref.step for ref in refs if ref.step is not None and ref.tokens is None})
+    if tokens_map is None or not lost:
+        return []
+    shown = ", ".join(map(str, lost[:_SHOWN_STEPS])) + (" …" if len(lost) > _SHOWN_STEPS else "")
+    where = next(ref.path for ref in refs if ref.step == lost[0])
+    message = f"the table of tokens has no line for {len(lost)} of the steps found: {shown}"
+    return [Problem(where, message, failure=False)]

@@ -7,7 +7,7 @@ micro-batches give way to the last one, and of two tensors with one identity the
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from numscope.dumps.refs import Problem
@@ -32,7 +32,7 @@ class Numbering:
     """
 
     layers_per_stage: int | None = None
-    layer_offset: Mapping[str, int] | None = None
+    layer_offset: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ def _count_layers(refs: list[TensorRef], numbering: Numbering, settled: Settled)
         local = next((ref for ref in refs if ref.stage and ref.stage != (0, 0)), None)
         if local is not None:
             settled.problems.append(Problem(local.path, _LOCAL, failure=False))
-    if numbering.layers_per_stage is None and not numbering.layer_offset:
+    if numbering.layers_per_stage is None and not any(numbering.layer_offset.values()):
         return refs
     return [_renumber(ref, numbering, stages) for ref in refs]
 
@@ -121,7 +121,7 @@ def _renumber(ref: TensorRef, numbering: Numbering, stages: int) -> TensorRef:
     if stage is not None and numbering.layers_per_stage is not None:
         layer += (stage[1] * stages + stage[0]) * numbering.layers_per_stage
         stage = None
-    offsets = numbering.layer_offset or {}
+    offsets = numbering.layer_offset
     layer += offsets.get(ref.layout, offsets.get("", 0))
     return replace(ref, layer=layer if layer >= 0 else None, stage=stage)
 

@@ -42,7 +42,7 @@ def check_index(root: Path, path: str) -> list[Problem]:
             problems.append(
                 Problem(path, f"names the shard {shard!r}, which is outside its folder")
             )
-        elif not (root / folder / shard).is_file():
+        elif not _is_file(root / folder / shard):
             tensors = "1 tensor" if len(names) == 1 else f"{len(names)} tensors"
             problems.append(
                 Problem(path, f"names the shard {shard!r}, which is missing, with {tensors}")
@@ -50,6 +50,14 @@ def check_index(root: Path, path: str) -> list[Problem]:
         else:
             problems.extend(_absent_tensors(root, path, str(folder / shard), names))
     return problems
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is such a file; an index may hold names that no file can have."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _absent_tensors(root: Path, path: str, shard: str, names: list[str]) -> list[Problem]:

@@ -122,9 +122,26 @@ def open_source(path: Path) -> FileSource:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise DumpError(f"cannot be opened: {error.strerror}") from error
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
+    try:
+        return FileSource(descriptor, _size_of_file(descriptor))
+    except BaseException:
         os.close(descriptor)
-        what = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or a device"
-        raise DumpError(f"is {what}, not a file")
-    return FileSource(descriptor, status.st_size)
+        raise
+
+
+def _size_of_file(descriptor: int) -> int:
+    """Give the size of an open file in bytes.
+
+    Raises
+    ------
+    DumpError
+        If it is no regular file, or has gone.
+    """
+    try:
+        status = os.fstat(descriptor)
+    except OSError as error:
+        raise DumpError(f"cannot be read: {error.strerror}") from error
+    if stat.S_ISREG(status.st_mode):
+        return status.st_size
+    what = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or a device"
+    raise DumpError(f"is {what}, not a file")

@@ -39,8 +39,10 @@ class LayoutSummary:
         As in `layouts.LAYOUTS`; a pattern of the user's has no description.
     files, tensors, bytes
         How many files and tensors, and how many bytes of values.
-    layers, steps, ranks, microbatches
+    layers, steps, tokens, ranks, microbatches
         All that occur, in ascending order, without `None`.
+    unnamed
+        How many tensors have no layer, step, tokens, rank or microbatch, by that word.
     modules
         How many different module names there are.
     kinds
@@ -54,8 +56,10 @@ class LayoutSummary:
     bytes: int
     layers: tuple[int, ...]
     steps: tuple[int, ...]
+    tokens: tuple[int, ...]
     ranks: tuple[int, ...]
     microbatches: tuple[int, ...]
+    unnamed: dict[str, int]
     modules: int
     kinds: tuple[KindSummary, ...]
 
@@ -87,8 +91,16 @@ def _of_layout(name: str, refs: list[TensorRef]) -> LayoutSummary:
         bytes=sum(kind.bytes for kind in kinds),
         layers=_occurring(ref.layer for ref in refs),
         steps=_occurring(ref.step for ref in refs),
+        tokens=_occurring(ref.tokens for ref in refs),
         ranks=_occurring(ref.rank for ref in refs),
         microbatches=_occurring(ref.microbatch for ref in refs),
+        unnamed={
+            "layer": sum(ref.layer is None for ref in refs),
+            "step": sum(ref.step is None for ref in refs),
+            "tokens": sum(ref.tokens is None for ref in refs),
+            "rank": sum(ref.rank is None for ref in refs),
+            "microbatch": sum(ref.microbatch is None for ref in refs),
+        },
         modules=len({ref.module for ref in refs}),
         kinds=tuple(sorted(kinds, key=lambda kind: (-kind.bytes, str(kind.kind)))),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from typing import TYPE_CHECKING
 
 from numscope.dumps.files import format_by_name
@@ -28,9 +29,14 @@ def walk(given: Path) -> tuple[Path, list[str], list[Problem]]:
     Raises
     ------
     NothingToDo
-        If `given` itself cannot be listed.
+        If `given` does not exist or cannot be listed.
     """
-    if not given.is_dir():
+    try:
+        is_folder = stat.S_ISDIR(given.stat().st_mode)
+    except OSError as error:
+        reason = "does not exist" if isinstance(error, FileNotFoundError) else error.strerror
+        raise NothingToDo(f"{given} {reason}; a dump folder or a dump file was expected") from error
+    if not is_folder:
         return given.parent, [given.name], []
     paths: list[str] = []
     problems: list[Problem] = []

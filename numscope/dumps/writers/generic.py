@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from numscope.dumps.places import NUMBERS, Identity, Place, stated_numbers
@@ -109,6 +110,7 @@ def _take_apart(parts: Iterable[object], said: Kind | None) -> _Named:
     return _Named(named.kind, named.module, named.slot or slot)
 
 
+@lru_cache(maxsize=4096)  # folders and files are asked about for each of their tensors
 def _without_numbers(name: str) -> str:
     """Take `step_120`, `rank3` and the like out of a name."""
     rest = name

@@ -1,0 +1,55 @@
+"""What a scan comes across, file by file, until all of it can be settled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from numscope.dumps.contents import Remark
+from numscope.dumps.places import Identity
+from numscope.dumps.refs import Problem, TensorRef
+
+
+@dataclass(slots=True)
+class Gathered:
+    """The tensors that were found so far, with what layouts made of them, and what went wrong."""
+
+    found: list[tuple[TensorRef, Identity]] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    counts: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+    foreign: set[str] = field(default_factory=set)
+    files: int = 0
+    bytes: int = 0
+
+    def add_failure(self, where: str, message: str) -> None:
+        """Note that something could not be read."""
+        self.problems.append(Problem(where, message))
+
+    def add_foreign(self, where: str, message: str) -> None:
+        """Note, once for each place, what is there instead of a dump."""
+        if where not in self.foreign:
+            self.foreign.add(where)
+            self.add_failure(where, message)
+
+    def add_remark(self, path: str, remark: Remark) -> None:
+        """Note what a file's reader remarked; remarks that only count are put together."""
+        if remark.count and not remark.failure:
+            self.counts.setdefault(remark.message, []).append((path, remark.count))
+            return
+        where = path if remark.key is None else f"{path}:{'/'.join(map(str, remark.key))}"
+        self.problems.append(Problem(where, remark.message, failure=remark.failure))
+
+    def all_problems(self, others: list[Problem]) -> tuple[Problem, ...]:
+        """Give all failures and remarks, each in one line, one for each remark that counts."""
+        problems = [*self.problems, *others]
+        for message, places in self.counts.items():
+            total = sum(count for _, count in places)
+            where, more = places[0][0], len(places) - 1
+            tail = f", in this and {more} more files" if more else ""
+            problems.append(Problem(where, f"{message}: {total}{tail}", failure=False))
+        return tuple(sorted(map(_in_one_line, problems), key=lambda problem: problem.where))
+
+
+def _in_one_line(problem: Problem) -> Problem:
+    """Make spaces of line breaks, which names may contain."""
+    where, message = (" ".join(text.splitlines()) for text in (problem.where, problem.message))
+    return Problem(where, message, failure=problem.failure)
