@@ -97,7 +97,7 @@ NAMED: dict[str, NamedRecipe] = {
         _BLOCK,
         "s = fl(max(amax, 1e-4)/max); x*fl(1/s) is rounded to nearest even",
         "DeepGEMM, deep_gemm/utils/math.py, per_token_cast_to_fp8",
-        "amax is at least 1e-4: gradients below 1e-10 vanish; s is rounded before its reciprocal",
+        "amax is at least 1e-4: whatever is below 2e-10 vanishes; s is rounded before its reciprocal",
     ),
     "deepgemm-ue8m0": NamedRecipe(
         "fp8",
@@ -398,7 +398,7 @@ NAMED: dict[str, NamedRecipe] = {
         "torchao, prototype/mx_formats/nvfp4_tensor.py, two levels",
         "te-nvfp4 with the outer scale formed first and no subnormal tile scales",
     ),
-    "torchao-nvfp4-one-level": NamedRecipe(
+    "nvfp4-one-level": NamedRecipe(
         "nvfp4",
         Recipe(
             "float4_e2m1fn",

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from numscope import __version__
+from numscope.catalogue import FAMILIES
 from numscope.errors import NothingToDo, NumscopeError, UsageError
 from numscope.options import Kinds, Numbers, RecipeType, TileType, reading, verbosity
 
@@ -65,9 +66,16 @@ def cli() -> None:
     envvar="NUMSCOPE_ANALYZE_RECIPE",
     type=RecipeType(),
     multiple=True,
-    default=("ling",),
     show_default="ling",
     help="How to quantize, by name or written form; can be repeated.",
+)
+@click.option(
+    "--recipes",
+    "families",
+    envvar="NUMSCOPE_ANALYZE_RECIPES",
+    type=click.Choice(FAMILIES),
+    multiple=True,
+    help="All recipes of a family; can be repeated.",
 )
 @click.option(
     "--tile",
@@ -99,6 +107,7 @@ def analyze(
     dump: str,
     out: Path,
     recipes: Sequence[Recipe],
+    families: Sequence[str],
     tiles: Sequence[Tile],
     layers: frozenset[int] | None,
     steps: frozenset[int] | None,
@@ -127,7 +136,7 @@ def analyze(
     from numscope.analysis import measure_files
     from numscope.engines import Threads, usable_cpus
     from numscope.gallery import chart_files, tables_of
-    from numscope.plans import Selection, plan, schemes
+    from numscope.plans import Selection, chosen, plan, schemes
     from numscope.progress import progress, waiting
     from numscope.results import claim
     from numscope.streaming import warm_up
@@ -135,7 +144,7 @@ def analyze(
     err = Console(stderr=True)
     found = _scan(err, dump, quiet=quiet, **scan_options)
     try:
-        wanted = schemes(recipes, tiles)
+        wanted = schemes(chosen(recipes, families), tiles)
         work, remarks = plan(
             found,
             Selection(kinds, layers, steps, module),
@@ -332,24 +341,30 @@ def scan(
 
 
 @cli.command()
+@click.argument("recipe", required=False, type=RecipeType())
 @verbosity
-def recipes(*, quiet: bool, verbose: bool) -> None:  # noqa: ARG001 (all commands take it)
-    """List the named recipes, and the parts that others can be written with.
+def recipes(recipe: Recipe | None, *, quiet: bool, verbose: bool) -> None:  # noqa: ARG001
+    """List the named recipes, or tell all about one: its formula, source, fields and neighbours.
+
+    The columns bits and range are the bits per value with its share of the scales, and the bits
+    between a tile's largest magnitude and the smallest that is surely kept.
 
     \b
     A written form is a recipe or an element format, then what differs, separated by colons:
-      ling:1x64   ling:128x1   e5m2:1x128:power_of_two   e2m1:1x32:float8_e8m0fnu   int8:1x*
+      ling:1x64   e5m2:1x128:power_of_two   mxfp4:rounding=stochastic:seed=1   int8:1x*
 
     \b
     Examples:
       numscope recipes --verbose
+      numscope recipes deepgemm
       numscope analyze dumps/ --recipe ling --recipe e5m2:1x128:power_of_two
     """
     from rich.console import Console
 
-    from numscope import console
+    from numscope.recipe_pages import recipe_page, recipe_table
 
-    Console().print(console.recipe_table(has_sources=verbose))
+    table = recipe_table(has_sources=verbose) if recipe is None else recipe_page(recipe)
+    Console().print(table)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -421,8 +436,9 @@ def _require(something: object, message: str) -> None:
         raise NothingToDo(message)
 
 
-def _facts(recipe: Recipe) -> Mapping[str, str]:
-    return {"element": recipe.element, "tile": recipe.tile_text, "scale": recipe.scale}
+def _facts(recipe: Recipe) -> Mapping[str, str | float]:
+    plain = {"element": recipe.element, "tile": recipe.tile_text, "scale": recipe.scale}
+    return plain | recipe.details
 
 
 def _problem(problem: Problem) -> Mapping[str, str]:

@@ -178,3 +178,8 @@ def format_named(name: str) -> FloatFormat:
         raise RecipeError(
             f"unknown number format {name!r}; known are {', '.join(FORMATS)}"
         ) from None
+
+
+def short_name(name: str) -> str:
+    """The format's first alias, or its name: `e4m3` for `float8_e4m3fn`."""
+    return next((alias for alias, full in ALIASES.items() if full == name), name)

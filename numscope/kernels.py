@@ -113,6 +113,8 @@ class Rule(NamedTuple):
         NEAREST_EVEN; UP_ABOVE: up where the remainder is above `threshold`; or STOCHASTIC.
     overflows, finite_max, above, below
         Whether what is rounded beyond `finite_max` becomes `above`, or `below` if negative.
+    has_nan
+        Whether the format has NaN; if not, NaN becomes 0.
     divides_back
         Whether elements are divided by the multiplier instead of multiplied by the scale.
     """
@@ -131,6 +133,7 @@ class Rule(NamedTuple):
     finite_max: np.float32
     above: np.float32
     below: np.float32
+    has_nan: bool
     divides_back: bool
 
 
@@ -168,6 +171,7 @@ def rule(recipe: Recipe, dtype: np.dtype[Any]) -> Rule:
         finite_max=np.float32(element.max),
         above=np.float32(above),
         below=np.float32(below),
+        has_nan=element.has_nan,
         divides_back=divides_back,
     )
 
@@ -521,7 +525,7 @@ def accumulate(
             _divide_row(y, s)
         before, after, error = _dequantize_row(values, y, spare[1] if rule.divides_back else s)
         if not error < np.inf:
-            values = _mask_row(values, x32[r], m, y, rule, counts)
+            values = _mask_row(values, x32[r], m, s, y, rule, counts)
             before, after, error = _dequantize_row(values, y, spare[1])
         counts[ZEROS] += cols - before
         counts[UNDERFLOW] += before - after
@@ -561,7 +565,13 @@ def _divide_row(q: Float32, divisors: Float32) -> None:
 
 @inlined
 def _mask_row(
-    x: Values, x32: Float32, operands: Float32, y: Float32, rule: Rule, counts: NDArray[np.int64]
+    x: Values,
+    x32: Float32,
+    operands: Float32,
+    back: Float32,
+    y: Float32,
+    rule: Rule,
+    counts: NDArray[np.int64],
 ) -> Values:
     """A copy of `x` with 0, in `y` too, where x is not finite or y is not.
 
@@ -571,13 +581,15 @@ def _mask_row(
     counts_clipped = not rule.overflows or abs(rule.above) < np.inf
     for c in range(x.size):
         is_finite = np.isfinite(x32[c])
+        v = x32[c] / operands[c] if rule.divides else x32[c] * operands[c]
+        if is_finite and np.isnan(v) and not rule.has_nan:
+            y[c] = 0 / back[c] if rule.divides_back else 0 * back[c]
         if is_finite and np.isfinite(y[c]):
             continue
         if is_finite:
             counts[OVERFLOW] += 1
             counts[OVERFLOW_ZEROS] += x[c] == 0
         elif counts_clipped:
-            v = x32[c] / operands[c] if rule.divides else x32[c] * operands[c]
             counts[SATURATED] -= abs(v) > rule.limit
         counts[ZEROS] -= x[c] != 0
         kept[c] = 0

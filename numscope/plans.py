@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from numscope import amounts
+from numscope.catalogue import family
 from numscope.dumps import Kind, Problem, Scan, TensorRef
 from numscope.dumps.dtypes import FLOAT_TYPES
 from numscope.errors import NothingToDo
@@ -87,6 +88,12 @@ def schemes(recipes: Sequence[str | Recipe], tiles: Sequence[Tile] = ()) -> list
         Scheme(str(base), base, replace(base, tile=weight_tile(base)))
         for base in dict.fromkeys(bases)
     ]
+
+
+def chosen(recipes: Sequence[Recipe], families: Sequence[str]) -> list[Recipe]:
+    """The recipes and those of the families, each once; the default one if nothing is given."""
+    members = [recipe for name in families for recipe in family(name)]
+    return list(dict.fromkeys([*recipes, *members])) or [Recipe()]
 
 
 def planned(kind: str, wanted: Sequence[Scheme]) -> tuple[Planned, ...]:

@@ -101,7 +101,7 @@ def quantize(x: ArrayLike, recipe: Recipe) -> Quantized:
         *(scales.inner, scales.outer),
     )
     if recipe.negative_zero != "kept":
-        _make_positive(quantized, whole.x32)
+        _make_positive(quantized, whole.x32, source.dtype)
     return quantized
 
 
@@ -135,13 +135,23 @@ def _spread(tiles: NDArray[np.float32], quantized: Quantized) -> NDArray[np.floa
     return tiles[:rows, :cols]
 
 
-def _make_positive(quantized: Quantized, x32: NDArray[np.float32]) -> None:
+def _make_positive(
+    quantized: Quantized, x32: NDArray[np.float32], dtype: np.dtype[Any]
+) -> None:
     """Give zeros the code of +0: all of them, or those whose product is zero."""
     import numpy as np  # noqa: PLC0415 (kept out of `numscope --help`)
 
-    elements = quantized.elements
+    from numscope.inputs import round_to_input  # noqa: PLC0415 (as above)
+
+    recipe, elements = quantized.recipe, quantized.elements
     is_zero = elements == 0
-    if quantized.recipe.negative_zero == "positive_if_exact":
+    if recipe.negative_zero == "positive_if_exact":
         with np.errstate(all="ignore"):
-            is_zero &= x32 * _spread(quantized.multipliers, quantized) == 0
+            if recipe.apply == "divide":
+                products = x32 / _spread(quantized.scales, quantized)
+            else:
+                products = x32 * _spread(quantized.multipliers, quantized)
+            if recipe.product_precision == "input":
+                products = round_to_input(products, dtype)
+        is_zero &= products == 0
     elements[is_zero] = 0

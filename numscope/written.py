@@ -45,6 +45,11 @@ def text(recipe: Recipe) -> str:
         is_turned = recipe == base.transpose
         if is_turned or (recipe.outer == base.outer and recipe == replace(base, tile=recipe.tile)):
             return f"{name}:{recipe.tile_text}"
+    return fields_text(recipe)
+
+
+def fields_text(recipe: Recipe) -> str:
+    """The recipe by its fields, without a name: as few of them as make it."""
     details = (f"{name}={value}" for name, value in recipe.details.items())
     return ":".join([recipe.element, recipe.tile_text, recipe.scale, *details])
 
