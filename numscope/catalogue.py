@@ -6,7 +6,7 @@ computes.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from numscope.recipes import Recipe, Tile
 
@@ -40,13 +40,17 @@ class NamedRecipe(NamedTuple):
 
 _BLOCK, _TENSOR, _ROW, _MX = (128, 128), (None, None), (1, None), (1, 32)
 
-_E8M0 = {"scale": "float8_e8m0fnu", "nonfinite": "nan"}
-_RCEIL = {"scale": "float8_e8m0fnu", "scale_from": "amax*(1/max)", "scale_rounding": "up"}
-_NVFP4 = {"scale": "float8_e4m3fn", "outer": "tensor", "nonfinite": "propagate"}
+_E8M0: dict[str, Any] = {"scale": "float8_e8m0fnu", "nonfinite": "nan"}
+_RCEIL: dict[str, Any] = {
+    "scale": "float8_e8m0fnu",
+    "scale_from": "amax*(1/max)",
+    "scale_rounding": "up",
+}
+_NVFP4: dict[str, Any] = {"scale": "float8_e4m3fn", "outer": "tensor", "nonfinite": "propagate"}
 _OCP = "OCP Microscaling Formats (MX) Specification 1.0, section 6.3"
 _FLOOR = "s = 2^(floor(log2 amax) - emax); x*2^-e is rounded to nearest even and clipped"
 _ATORCH = "atorch, modules/fp8/triton_kernel.py, tile_quant"
-_TE_NVFP4 = "Transformer Engine, NVFP4 cast kernels and tests/cpp/operator/test_cast_nvfp4_transpose.cu"
+_TE_NVFP4 = "Transformer Engine, NVFP4 kernels, tests/cpp/operator/test_cast_nvfp4_transpose.cu"
 
 #: The named recipes by name.
 NAMED: dict[str, NamedRecipe] = {
@@ -72,8 +76,8 @@ NAMED: dict[str, NamedRecipe] = {
         _BLOCK,
         "m = 2^floor(log2(max/amax)), s = 1/m; x*m is rounded to nearest even and clipped",
         "Transformer Engine, common/recipe/recipe_common.cuh, its default for block scaling",
-        "te-block with scales rounded up to powers of two: up to one bit less range, no requantization"
-        " error between the two orientations",
+        "te-block with scales rounded up to powers of two: up to one bit less range, and no error"
+        " from requantizing in the other orientation",
     ),
     "te-tensor": NamedRecipe(
         "fp8",
@@ -97,7 +101,7 @@ NAMED: dict[str, NamedRecipe] = {
         _BLOCK,
         "s = fl(max(amax, 1e-4)/max); x*fl(1/s) is rounded to nearest even",
         "DeepGEMM, deep_gemm/utils/math.py, per_token_cast_to_fp8",
-        "amax is at least 1e-4: whatever is below 2e-10 vanishes; s is rounded before its reciprocal",
+        "amax is at least 1e-4: what is below 2e-10 vanishes; s is rounded before its reciprocal",
     ),
     "deepgemm-ue8m0": NamedRecipe(
         "fp8",
@@ -163,9 +167,7 @@ NAMED: dict[str, NamedRecipe] = {
     ),
     "atorch-ceil": NamedRecipe(
         "fp8",
-        Recipe(
-            scale="power_of_two", scale_from="amax/max", apply="divide", nonfinite="propagate"
-        ),
+        Recipe(scale="power_of_two", scale_from="amax/max", apply="divide", nonfinite="propagate"),
         _BLOCK,
         "s = 2^ceil(log2(amax/max)), 0 becomes 1; x/s is rounded to nearest even",
         _ATORCH,
@@ -195,7 +197,7 @@ NAMED: dict[str, NamedRecipe] = {
             nonfinite="propagate",
         ),
         _BLOCK,
-        "s = 2^floor(log2(amax/max) + 1/2), 0 becomes 1; x/s is rounded to nearest even and clipped",
+        "s = 2^floor(log2(amax/max) + 1/2), 0 becomes 1; x/s is rounded to nearest even, clipped",
         _ATORCH,
         "between atorch-ceil and atorch-floor",
     ),
@@ -223,7 +225,7 @@ NAMED: dict[str, NamedRecipe] = {
             dequantize="divide",
         ),
         _ROW,
-        "m = max/max(amax, 1e-12) in float64; x*m is rounded and clipped; elements are divided by m",
+        "m = max/max(amax, 1e-12) in float64; x*m is rounded, clipped; elements are divided by m",
         "torchao, float8/float8_utils.py, amax_to_scale with axiswise granularity",
         "torchao-block with a scale per row; elements are divided by m, not multiplied by 1/m",
     ),
@@ -238,7 +240,7 @@ NAMED: dict[str, NamedRecipe] = {
             dequantize="divide",
         ),
         _TENSOR,
-        "m = max/max(amax, 1e-12) in float64; x*m is rounded and clipped; elements are divided by m",
+        "m = max/max(amax, 1e-12) in float64; x*m is rounded, clipped; elements are divided by m",
         "torchao, float8/float8_utils.py, amax_to_scale with tensorwise granularity",
         "torchao-row with one scale for the whole tensor",
     ),
@@ -394,7 +396,7 @@ NAMED: dict[str, NamedRecipe] = {
             apply="multiply_levels",
         ),
         (1, 16),
-        "t = amax of the tensor/2688; b = e4m3(clip((amax/6)/t, 2^-6, 448)); x*((1/t)/b) is rounded",
+        "t = amax of the tensor/2688; b = e4m3(clip((amax/6)/t, 2^-6, 448)); x*((1/t)/b), rounded",
         "torchao, prototype/mx_formats/nvfp4_tensor.py, two levels",
         "te-nvfp4 with the outer scale formed first and no subnormal tile scales",
     ),

@@ -116,9 +116,8 @@ class FloatFormat:
         import ml_dtypes  # noqa: PLC0415 (half a second, and most commands need no array)
         import numpy  # noqa: ICN001, PLC0415
 
-        if self.specials == "integer":
-            return numpy.dtype(numpy.int8)
-        return numpy.dtype(getattr(ml_dtypes, self.name))
+        is_integer = self.specials == "integer"
+        return numpy.dtype(numpy.int8 if is_integer else getattr(ml_dtypes, self.name))
 
 
 #: OCP 8-bit Floating Point Specification 1.0 (E4M3, E5M2); OCP Microscaling Formats 1.0 (E2M3,

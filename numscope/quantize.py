@@ -135,9 +135,7 @@ def _spread(tiles: NDArray[np.float32], quantized: Quantized) -> NDArray[np.floa
     return tiles[:rows, :cols]
 
 
-def _make_positive(
-    quantized: Quantized, x32: NDArray[np.float32], dtype: np.dtype[Any]
-) -> None:
+def _make_positive(quantized: Quantized, x32: NDArray[np.float32], dtype: np.dtype[Any]) -> None:
     """Give zeros the code of +0: all of them, or those whose product is zero."""
     import numpy as np  # noqa: PLC0415 (kept out of `numscope --help`)
 

@@ -52,7 +52,14 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "amax_floor_precision": ("float32", "float64", "input"),
     "infinite_multiplier": ("input_max", "kept"),
     "zero": ("none", "scale_1", "amax_1", "amax_2^-126", "multiplier_0"),
-    "nonfinite": ("ignore", "propagate", "nan", "one_if_infinite", "largest_if_infinite", "largest"),
+    "nonfinite": (
+        "ignore",
+        "propagate",
+        "nan",
+        "one_if_infinite",
+        "largest_if_infinite",
+        "largest",
+    ),
     "outer": ("none", "tensor", "row", "column"),
     "apply": ("multiply", "divide", "multiply_levels"),
     "product_precision": ("float32", "input"),
@@ -305,21 +312,26 @@ def _check_scale(recipe: Recipe) -> None:
     if is_power == (rounding == "none"):
         text = "up, down, nearest or even" if is_power else "none"
         raise RecipeError(f"scale={recipe.scale} needs scale_rounding={text}, not {rounding}")
-    if rounding == "even":
-        _require(
-            recipe, "scale_rounding", "scale_from=amax/2^emax", holds=source == "amax/2^emax"
-        )
+    _check_details(recipe, is_power=is_power)
+
+
+def _check_details(recipe: Recipe, *, is_power: bool) -> None:
+    """What goes with some expressions or scale formats only."""
+    source = recipe.scale_from
+    if recipe.scale_rounding == "even":
+        _require(recipe, "scale_rounding", "scale_from=amax/2^emax", holds=source == "amax/2^emax")
     if recipe.scale_floor:
         holds = not recipe.has_multiplier
         _require(recipe, "scale_floor", "a scale_from that forms the scale first", holds=holds)
     if recipe.infinite_multiplier == "input_max":
         _require(recipe, "infinite_multiplier", "scale_from=max/amax", holds=source == "max/amax")
+    is_e4m3 = recipe.scale == "float8_e4m3fn"
     if recipe.scale_precision == "input":
-        holds = source in ("max/amax", "amax/max") and recipe.scale != "float8_e4m3fn"
+        holds = source in ("max/amax", "amax/max") and not is_e4m3
         _require(recipe, "scale_precision", "scale_from=amax/max or max/amax", holds=holds)
     if recipe.nonfinite.startswith("largest"):
         _require(recipe, "nonfinite", "a scale that is a power of two", holds=is_power)
-    elif recipe.scale == "float8_e4m3fn":
+    elif is_e4m3:
         holds = recipe.nonfinite in ("ignore", "propagate")
         _require(recipe, "nonfinite", "a scale other than float8_e4m3fn", holds=holds)
 

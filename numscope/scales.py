@@ -112,9 +112,9 @@ def _plain_scales(tiles: Magnitudes, recipe: Recipe, dtype: np.dtype[Any]) -> Sc
         formed[(amax == 0) if is_multiplier else (formed == 0)] = 1
     if recipe.scale_rounding != "none":
         formed = _power_of_two(formed, recipe)
-    formed = formed.astype(np.float32, copy=False)
-    scales = _ONE / formed if is_multiplier else formed
-    multipliers = formed if is_multiplier else _ONE / formed
+    given: Float32 = _float32(formed)
+    inverse: Float32 = _ONE / given
+    scales, multipliers = (inverse, given) if is_multiplier else (given, inverse)
     if tiles.special is not None:
         _replace(scales, multipliers, tiles.special, recipe.nonfinite)
     operands = scales if recipe.apply == "divide" else multipliers
@@ -127,14 +127,15 @@ def _e4m3_scales(
 ) -> Scales:
     amax = _amax(tiles, recipe, dtype).astype(np.float32, copy=False)
     element = recipe.element_format
-    outer = outer_multiplier = _ONE
     if top is None:
+        outer, outer_multiplier = np.ones((1, 1), np.float32), np.ones((1, 1), np.float32)
         formed = EXPRESSIONS[recipe.scale_from](amax, element)
     else:
         outer, outer_multiplier = _outer_level(_seen(top, recipe), recipe)
         formed = OUTER_EXPRESSIONS[recipe.scale_from](amax, element, outer, outer_multiplier)
     inner = _e4m3(np.clip(formed, np.float32(recipe.scale_floor), _E4M3_MAX))
-    scales = inner * outer
+    scales: Float32 = inner * outer
+    multipliers: Float32
     if recipe.apply == "multiply_levels":
         multipliers = outer_multiplier / inner
     else:
@@ -166,12 +167,12 @@ def _amax(tiles: Magnitudes, recipe: Recipe, dtype: np.dtype[Any]) -> NDArray[An
     """The tiles' amax after what NaN, infinities, floors and zeros make of it."""
     amax: NDArray[Any] = _seen(tiles, recipe)
     if recipe.amax_floor:
-        floor = np.float64(recipe.amax_floor)
+        floor = np.array(recipe.amax_floor)
         if recipe.amax_floor_precision == "float64":
             # Where amax is above the floor, its float64 quotient rounds to the float32 one.
             amax = amax.astype(np.float64)
         elif recipe.amax_floor_precision == "input":
-            floor = round_to_input(np.array(floor, np.float32), dtype)
+            floor = round_to_input(floor.astype(np.float32), dtype)
         amax = np.maximum(amax, floor.astype(amax.dtype))
     if recipe.zero.startswith("amax_"):
         amax[amax == 0] = 1 if recipe.zero == "amax_1" else 2.0**-126
@@ -226,7 +227,7 @@ def _power_of_two(formed: NDArray[Any], recipe: Recipe) -> Float32:
         exponent[np.isinf(formed)] = 127
     else:
         is_kept = (formed == 0) | ~np.isfinite(formed)
-    rounded = np.ldexp(_ONE, exponent)
+    rounded: Float32 = np.ldexp(_ONE, exponent)
     rounded[is_kept] = formed[is_kept]
     return rounded
 
@@ -281,7 +282,7 @@ def _amax_over_power(amax: NDArray[Any], element: FloatFormat) -> NDArray[Any]:
 
     Source: OCP Microscaling Formats (MX) Specification 1.0, section 6.3.
     """
-    return np.ldexp(amax.astype(np.float64), -element.max_exponent)
+    return amax.astype(np.float64) * 2.0**-element.max_exponent
 
 
 #: By the name that a `Recipe` carries in its field `scale_from`.

@@ -14,7 +14,7 @@ from numscope.catalogue import ALIASES as NAMES
 from numscope.catalogue import NAMED
 from numscope.errors import RecipeError
 from numscope.formats import ALIASES, FORMATS
-from numscope.recipes import SCALE_ALIASES, SCALES, Recipe, Tile, checked_tile
+from numscope.recipes import SCALES, Recipe, Tile, checked_tile
 
 _TILE = re.compile(r"(\d+|\*)\s*[x,×]\s*(\d+|\*)")
 
@@ -59,7 +59,7 @@ def parse(written: str) -> Recipe:
 
     The written form is a name from `catalogue.NAMED` or an element format, then, separated by
     colons and in any order, what differs: a tile (`1x64`, `128x1`, `*x*`), a scale (`float32`,
-    `power_of_two`, `float8_e8m0fnu`, `float8_e4m3fn`) and fields of `Recipe` (`rounding=stochastic`).
+    `power_of_two`, `float8_e8m0fnu`, `float8_e4m3fn`) and other fields (`rounding=stochastic`).
     What is left out is as in the named recipe, or as in `Recipe()`. A scale takes its own
     expression and rounding with it.
 

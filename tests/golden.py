@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+
 def differences(record: Mapping[str, Any], folder: Path) -> list[str]:
     """How numscope departs from a record of the manifest in `folder`: empty if it does not.
 
@@ -159,8 +160,10 @@ def _peer_differences(
         if name in COUNTED_IN_CODES and zero_codes != zeros_after:
             continue  # elements that are not zero under a scale that is
         found = TRANSLATIONS[name](m)
-        tolerance = {"rel_tol": 1e-5, "abs_tol": 1e-9} if name in COARSE else {"rel_tol": 1e-9, "abs_tol": 1e-15}
-        if wanted is not None and not math.isclose(found, wanted, **tolerance):
+        relative, absolute = (1e-5, 1e-9) if name in COARSE else (1e-9, 1e-15)
+        if wanted is not None and not math.isclose(
+            found, wanted, rel_tol=relative, abs_tol=absolute
+        ):
             yield f"{name}: {found} is not {wanted}"
 
 
@@ -194,9 +197,7 @@ def _scale_differences(record: Mapping[str, Any], folder: Path) -> Iterable[str]
     found = scales.tile_scales(tiles, recipe, dtype)
     if "log2f" in record["formula"]:
         is_sure = ~_is_near_a_power(tiles, recipe, dtype)
-        found = replace(
-            found, scales=found.scales[is_sure], multipliers=found.multipliers[is_sure]
-        )
+        found = replace(found, scales=found.scales[is_sure], multipliers=found.multipliers[is_sure])
         expected = expected[is_sure]
     if key.endswith("_multiplier"):
         yield from _unequal(key, found.multipliers, expected)
@@ -219,8 +220,11 @@ def _is_near_a_power(
     )
     with np.errstate(divide="ignore"):
         formed = scales.tile_scales(tiles, free, dtype)
-        exact = np.log2((formed.multipliers if free.has_multiplier else formed.scales).astype(float))
-    return (exact != np.rint(exact)) & (exact.astype(np.float32) == np.rint(exact))
+        exact = np.log2(
+            (formed.multipliers if free.has_multiplier else formed.scales).astype(float)
+        )
+    whole: NDArray[np.float64] = np.rint(exact)
+    return np.asarray((exact != whole) & (exact.astype(np.float32) == whole))
 
 
 def _element_differences(record: Mapping[str, Any], folder: Path) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""The recipe that the fields of a golden manifest describe. No name of a record decides anything."""
+"""The recipe that the fields of a golden manifest describe: no name decides anything."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ _SAYS: dict[str, dict[Any, dict[str, Any]]] = {
         "amax/max": {"scale_from": "amax/max"},
         "1/(max/amax)": {"scale_from": "max/amax", "infinite_multiplier": "kept"},
     },
-    "multiplier_expr": {"max*(1/amax)": {"scale_from": "max*(1/amax)", "scale_precision": "float32"}},
+    "multiplier_expr": {
+        "max*(1/amax)": {"scale_from": "max*(1/amax)", "scale_precision": "float32"},
+    },
     "scale_precision": {"float32": {}, "float64": {"amax_floor_precision": "float64"}},
     "amax_floor_rounded_to_input_dtype": {False: {}, True: {"amax_floor_precision": "input"}},
     "inf_multiplier": {"input_dtype_max": {"infinite_multiplier": "input_max"}},
@@ -132,9 +134,10 @@ def recipe_from_manifest(fields: Mapping[str, Any]) -> numscope.Recipe:
     if unknown:
         raise UnsupportedRecipe(f"{unknown[0]} {levels.get(unknown[0], fields.get(unknown[0]))!r}")
     rows, cols = (extent or None for extent in fields["block_shape"])
-    floors = {
-        name: fields[name] for name in ("amax_floor", "scale_floor") if fields[name]
-    }
+    floors = {name: fields[name] for name in ("amax_floor", "scale_floor") if fields[name]}
+    is_power = said["scale"] in ("power_of_two", "float8_e8m0fnu")
+    if is_power and "scale_rounding" not in said:
+        raise UnsupportedRecipe(f"scale_format {fields['scale_format']!r} without a rounding")
     try:
         return numscope.Recipe(element.name, (rows, cols), **said | floors)
     except RecipeError as error:

@@ -96,7 +96,8 @@ def members(element: str) -> NDArray[np.float64]:
     dtype = element_dtype(element)
     bits = 8 if dtype == np.int8 else ml_dtypes.finfo(dtype).bits  # type: ignore[no-untyped-call]
     values = np.arange(2**bits, dtype=np.uint8).view(dtype).astype(np.float64) * unit(element)
-    return np.unique(values[np.isfinite(values) & (values >= 0)])
+    kept: NDArray[np.float64] = np.unique(values[np.isfinite(values) & (values >= 0)])
+    return kept
 
 
 def cast(v: NDArray[np.float32], recipe: Recipe) -> NDArray[Any]:
@@ -127,13 +128,14 @@ def cast(v: NDArray[np.float32], recipe: Recipe) -> NDArray[Any]:
 
 def _integers(v: NDArray[Any], rounding: str) -> NDArray[np.float64]:
     magnitude = np.abs(v.astype(np.float64))
-    rounded = {
+    rounded: NDArray[np.float64] = {
         "nearest_even": np.rint(magnitude),
         "nearest_away": np.floor(magnitude + 0.5),
         "nearest_toward_zero": np.ceil(magnitude - 0.5),
         "toward_zero": np.floor(magnitude),
     }[rounding]
-    return np.copysign(rounded, v)
+    signed: NDArray[np.float64] = np.copysign(rounded, v)
+    return signed
 
 
 def _neighbour(v: NDArray[np.float32], recipe: Recipe) -> NDArray[np.float32]:
@@ -186,109 +188,108 @@ def outer_amax(x32: NDArray[np.float32], recipe: Recipe) -> NDArray[np.float32]:
 
 def multiplier_and_scale(
     x32: NDArray[np.float32], recipe: Recipe, dtype: np.dtype[Any], outer: np.float32
-) -> tuple[np.float32, np.float32]:
+) -> tuple[Any, Any]:
     """What a tile's values are multiplied by, and what its elements are."""
-    amax = seen_magnitude(x32, recipe)
-    if recipe.amax_floor:
-        floor = np.float32(recipe.amax_floor)
-        if recipe.amax_floor_precision == "input":
-            floor = in_input(floor, dtype)
-        if amax < floor:
-            amax = floor
-            if recipe.amax_floor_precision == "float64":
-                amax = np.float64(recipe.amax_floor)
-        elif amax < recipe.amax_floor and recipe.amax_floor_precision == "float64":
-            amax = np.float64(recipe.amax_floor)
-    if amax == 0 and recipe.zero.startswith("amax_"):
-        amax = np.float32(1 if recipe.zero == "amax_1" else 2.0**-126)
+    amax = _floored(seen_magnitude(x32, recipe), recipe, dtype)
+    if amax == 0 and recipe.zero == "amax_1":
+        amax = np.float32(1)
+    if amax == 0 and recipe.zero == "amax_2^-126":
+        amax = np.float32(2.0**-126)
     if recipe.scale == "float8_e4m3fn":
         return _e4m3(np.float32(amax), recipe, outer)
-    m, s = _raw(amax, recipe, dtype)
-    if recipe.scale_rounding != "none":
-        m, s = _to_power_of_two(m, s, amax, recipe)
-    elif m is None:
-        m = np.float32(1) / s
-    is_infinite, is_nan = np.isinf(x32).any(), np.isnan(x32).any()
-    if recipe.nonfinite == "nan" and (is_infinite or is_nan or np.isnan(s)):
-        m = s = np.float32(np.nan)
-    if recipe.nonfinite == "one_if_infinite" and is_infinite:
-        m = s = np.float32(1)
-    if recipe.nonfinite == "largest" and (is_infinite or is_nan) or (
-        recipe.nonfinite == "largest_if_infinite" and is_infinite
-    ):
-        m, s = np.float32(2.0**-127), np.float32(2.0**127)
-    return m, s
+    special = _special_scale(x32, recipe)
+    if special is not None:
+        return np.float32(1) / special, special
+    if recipe.has_multiplier:
+        m = _multiplier(amax, recipe, dtype)
+        m = m if recipe.scale_rounding == "none" else _power_of_two(m, recipe)
+        return m, np.float32(1) / m
+    s = _scale(amax, recipe, dtype)
+    s = s if recipe.scale_rounding == "none" else _power_of_two(s, recipe)
+    return np.float32(1) / s, s
 
 
-def _raw(amax: Any, recipe: Recipe, dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """Multiplier and scale before they are rounded to a power of two."""
+def _floored(amax: np.float32, recipe: Recipe, dtype: np.dtype[Any]) -> Any:
+    """Amax, at least the floor, in the precision that the floor has."""
+    if not recipe.amax_floor or np.isnan(amax):
+        return amax
+    floor = np.float64(recipe.amax_floor)
+    if recipe.amax_floor_precision == "float64":
+        return max(np.float64(amax), floor)
+    if recipe.amax_floor_precision == "input":
+        return max(amax, in_input(np.float32(floor), dtype))
+    return max(amax, np.float32(floor))
+
+
+def _special_scale(x32: NDArray[np.float32], recipe: Recipe) -> np.float32 | None:
+    """The scale of a tile with NaN or infinities, where the recipe sets one."""
+    is_infinite = bool(np.isinf(x32).any())
+    is_special = is_infinite or bool(np.isnan(x32).any())
+    applies, scale = {
+        "nan": (is_special, np.nan),
+        "largest": (is_special, 2.0**127),
+        "one_if_infinite": (is_infinite, 1.0),
+        "largest_if_infinite": (is_infinite, 2.0**127),
+    }.get(recipe.nonfinite, (False, 0.0))
+    return np.float32(scale) if applies else None
+
+
+def _multiplier(amax: Any, recipe: Recipe, dtype: np.dtype[Any]) -> Any:
     one, largest = np.float32(1), np.float32(largest_element(recipe.element))
-    m, s = None, None
-    match recipe.scale_from:
-        case "max/amax":
-            m = np.float32(largest / amax)
-        case "max*(1/amax)":
-            m = np.float32(np.float32(one / amax) * largest)
-        case "amax/max":
-            s = np.float32(amax / largest)
-        case "amax*(1/max)":
-            s = np.float32(amax * np.float32(one / largest))
-        case "amax/2^emax":
-            s = np.float64(amax) / 2.0 ** math.floor(math.log2(largest))
-    if m is not None:
-        m = in_input(m, dtype) if recipe.scale_precision == "input" else m
-        if np.isinf(m) and recipe.infinite_multiplier == "input_max":
-            m = np.float32(largest_of(dtype))
-        if amax == 0 and recipe.zero == "scale_1":
-            m = one
-        return m, one / m
-    s = in_input(s, dtype) if recipe.scale_precision == "input" else s
-    if s < np.float32(recipe.scale_floor):
-        s = np.float32(recipe.scale_floor)
-    if s == 0 and recipe.zero == "scale_1":
-        s = one
-    return None, s
+    if recipe.scale_from == "max*(1/amax)":
+        m = np.float32(np.float32(one / amax) * largest)
+    else:
+        m = np.float32(largest / amax)
+    if recipe.scale_precision == "input":
+        m = in_input(m, dtype)
+    if np.isinf(m) and recipe.infinite_multiplier == "input_max":
+        m = np.float32(largest_of(dtype))
+    return one if amax == 0 and recipe.zero == "scale_1" else m
 
 
-def _to_power_of_two(m: Any, s: Any, amax: Any, recipe: Recipe) -> tuple[np.float32, np.float32]:
-    """Multiplier and scale as powers of two; a scale of 0, NaN or infinity is kept."""
-    one = np.float32(1)
-    least, most = (-127, 127) if recipe.scale == "float8_e8m0fnu" else (-149, 127)
-    formed = s if m is None else m
+def _scale(amax: Any, recipe: Recipe, dtype: np.dtype[Any]) -> Any:
+    one, largest = np.float32(1), np.float32(largest_element(recipe.element))
+    s: Any
+    if recipe.scale_from == "amax/max":
+        s = np.float32(amax / largest)
+    elif recipe.scale_from == "amax*(1/max)":
+        s = np.float32(amax * np.float32(one / largest))
+    else:
+        s = np.float64(amax) / 2.0 ** math.floor(math.log2(largest))
+    if recipe.scale_precision == "input":
+        s = in_input(s, dtype)
+    if not np.isnan(s):
+        s = max(s, np.float32(recipe.scale_floor))
+    return one if s == 0 and recipe.zero == "scale_1" else s
+
+
+def _power_of_two(formed: Any, recipe: Recipe) -> np.float32:
+    """The multiplier or scale as a power of two; 0, NaN and infinity are kept but in E8M0."""
+    is_e8m0 = recipe.scale == "float8_e8m0fnu"
     if np.isnan(formed):
-        return formed, formed
+        return np.float32(formed)
     if formed == 0 or np.isinf(formed):
-        is_small = (formed == 0) == (m is None)
-        if recipe.scale != "float8_e8m0fnu":
-            return one / np.float32(s), np.float32(s)
-        exponent = least if is_small else most
-        return np.float32(2.0**-exponent), np.float32(2.0**exponent)
-    log2 = math.log2(formed) if m is None else -math.log2(formed)
-    down = _floor_log2(formed) if m is None else -_ceil_log2(formed)
-    up = _ceil_log2(formed) if m is None else -_floor_log2(formed)
-    match recipe.scale_rounding:
-        case "down":
-            exponent = down
-        case "up":
-            exponent = up
-        case "nearest":
-            exponent = math.floor(log2 + 0.5)
-        case _:
-            bits = _mantissa_bits(recipe.element)
-            unit_ = 2.0 ** (_floor_log2(amax) - bits)
-            emax = math.floor(math.log2(largest_element(recipe.element)))
-            # Half a unit is added, and what is below the leading bit dropped.
-            exponent = _floor_log2(max(float(amax) + unit_ / 2, float(amax))) - emax
-            if recipe.scale_floor and s > np.float64(amax) / 2.0**emax:
-                exponent = _floor_log2(s + 2.0 ** (_floor_log2(s) - bits) / 2)
-            if exponent + emax > 127 and recipe.nonfinite == "nan":
-                return np.float32(np.nan), np.float32(np.nan)
-    exponent = min(max(exponent, least), most) if m is None else exponent
-    if m is not None and recipe.scale == "float8_e8m0fnu":
-        exponent = min(max(exponent, least), most)
-    if m is None:
-        return one / np.float32(2.0**exponent), np.float32(2.0**exponent)
-    return np.float32(2.0**-exponent), one / np.float32(2.0**-exponent)
+        return np.float32(2.0 ** (-127 if formed == 0 else 127) if is_e8m0 else formed)
+    down = math.frexp(float(formed))[1] - 1
+    up = down if formed == 2.0**down else down + 1
+    rounding = recipe.scale_rounding
+    if recipe.has_multiplier:
+        rounding = {"up": "down", "down": "up"}.get(rounding, rounding)
+    if rounding == "even":
+        # Half a unit of the element's mantissa is added, and what is below the leading bit dropped.
+        bits = 6 if recipe.element.endswith("int8") else _mantissa_bits(recipe.element)
+        exponent = down if formed + 2.0 ** (down - bits - 1) < 2.0 ** (down + 1) else down + 1
+        emax = math.floor(math.log2(largest_element(recipe.element)))
+        if exponent + emax > 127 and recipe.nonfinite == "nan":
+            return np.float32(np.nan)
+    else:
+        nearest = math.floor(math.log2(formed) + 0.5)
+        exponent = {"down": down, "up": up, "nearest": nearest}[rounding]
+    return np.float32(2.0 ** (min(max(exponent, -127), 127) if is_e8m0 else exponent))
+
+
+def _mantissa_bits(element: str) -> int:
+    return int(ml_dtypes.finfo(element_dtype(element)).nmant)  # type: ignore[no-untyped-call]
 
 
 def _e4m3(amax: np.float32, recipe: Recipe, outer: np.float32) -> tuple[np.float32, np.float32]:
@@ -318,21 +319,6 @@ def _e4m3(amax: np.float32, recipe: Recipe, outer: np.float32) -> tuple[np.float
     if b == 0 and recipe.zero == "multiplier_0":
         m = np.float32(0)
     return np.float32(m), np.float32(s)
-
-
-def _mantissa_bits(element: str) -> int:
-    if element.endswith("int8"):
-        return 6
-    return int(ml_dtypes.finfo(element_dtype(element)).nmant)  # type: ignore[no-untyped-call]
-
-
-def _floor_log2(value: Any) -> int:
-    return math.frexp(float(value))[1] - 1
-
-
-def _ceil_log2(value: Any) -> int:
-    fraction, exponent = math.frexp(float(value))
-    return exponent - (fraction == 0.5)
 
 
 def _values(x: NDArray[Any], recipe: Recipe) -> dict[str, float]:
@@ -425,9 +411,7 @@ def _ratios(m: dict[str, float]) -> dict[str, float]:
     return {
         "underflow": _share(m["underflow_count"], m["count"]),
         "underflow_nonzero": _share(m["underflow_count"], nonzero),
-        "zeros_after": _share(
-            m["zeros"] + m["underflow_count"] - m["overflow_zeros"], m["count"]
-        ),
+        "zeros_after": _share(m["zeros"] + m["underflow_count"] - m["overflow_zeros"], m["count"]),
         "overflow": _share(m["overflow_count"], m["count"]),
         "saturated": _share(m["saturated_count"], m["count"]),
         "distortion": _share(m["sum_row_cosine"], m["row_count"] - m["zero_rows"]),

@@ -79,7 +79,7 @@ def scale_rule(table: str) -> tuple[Recipe, np.dtype[Any]]:
     for pattern, fields in _RULES.items():
         match = re.fullmatch(pattern, table)
         if match:
-            words = match.groupdict()
+            words: dict[str, Any] = match.groupdict()
             dtype = _DTYPES[words.get("dtype", "f32")]
             return Recipe(**{"element": words.get("element", "e4m3")} | fields), dtype
     raise UnsupportedRecipe(f"{table}: no project quantizes with the scale of that cast")
