@@ -195,12 +195,7 @@ class Recipe:
     @property
     def details(self) -> dict[str, str | float]:
         """The fewest fields that make this recipe of its element, tile and scale."""
-        plain = Recipe(self.element, self.tile, self.scale)
-        needed = {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if getattr(self, field.name) != getattr(plain, field.name)
-        }
+        needed = {field.name: getattr(self, field.name) for field in fields(self)[3:]}
         for name in list(needed):
             others = {each: value for each, value in needed.items() if each != name}
             try:
