@@ -97,8 +97,9 @@ class Reading:
         stop = self.panels.strip_stop(start)
         totals = [_Totals(task, start, stop) for task in self.tasks]
         for panel in read_panels(self.source, self.panels, start, stop):
+            known: dict[tuple[int, int], Tiles] = {}
             for each in totals:
-                each.add(panel)
+                each.add(panel, known)
         return [each.record() for each in totals]
 
 
@@ -149,8 +150,8 @@ class _Totals:
         self.count = self.nan_count = self.inf_count = 0
         self.amax = 0.0
 
-    def add(self, panel: Panel) -> None:
-        scaled = self.task.scale_panel(panel)
+    def add(self, panel: Panel, known: dict[tuple[int, int], Tiles]) -> None:
+        scaled = self.task.scale_panel(panel, known)
         if not self.task.scaled:
             self.tiles += scaled.record
         rows = slice(panel.row - self.start, panel.row - self.start + panel.x.shape[0])

@@ -122,13 +122,17 @@ class Task:
         found = scales.tile_scales(tiles.magnitudes, self.recipe, self.dtype, outer)
         return Scaled(row, col, found, _tile_record(tiles, found.scales))
 
-    def scale_panel(self, panel: Panel) -> Scaled:
-        """Scales for the tiles of a panel, all of which lie inside it."""
+    def scale_panel(self, panel: Panel, known: dict[tuple[int, int], Tiles]) -> Scaled:
+        """Scales for the tiles of a panel, all of which lie inside it.
+
+        `known` keeps the panel's statistics by tile for other recipes with the same one.
+        """
         if self.scaled:
             return self.scaled
-        tiles = Tiles.over(panel.x32.shape, self.tile)
-        tiles.take_in(panel, 0, 0, self.tile)
-        return self.scale(tiles, panel.row, panel.col)
+        if self.tile not in known:
+            known[self.tile] = Tiles.over(panel.x32.shape, self.tile)
+            known[self.tile].take_in(panel, 0, 0, self.tile)
+        return self.scale(known[self.tile], panel.row, panel.col)
 
     def _outer(self, shape: tuple[int, ...], row: int, col: int) -> scales.Magnitudes | None:
         """The outer tiles of a grid of tiles, in a shape that broadcasts to it."""
