@@ -20,7 +20,15 @@ import click
 from numscope import __version__
 from numscope.catalogue import FAMILIES
 from numscope.errors import NothingToDo, NumscopeError, UsageError
-from numscope.options import Kinds, Numbers, RecipeType, TileType, reading, verbosity
+from numscope.options import (
+    Commands,
+    Kinds,
+    Numbers,
+    RecipeType,
+    TileType,
+    reading,
+    verbosity,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,8 +41,8 @@ NOTHING_DONE, WRONG_USAGE, INCOMPLETE, INTERRUPTED = 1, 2, 3, 130
 
 
 @click.group(
+    cls=Commands,
     context_settings={
-        "auto_envvar_prefix": "NUMSCOPE",
         "help_option_names": ["-h", "--help"],
         "max_content_width": 100,
     },
@@ -63,7 +71,6 @@ def cli() -> None:
 @click.option(
     "--recipe",
     "recipes",
-    envvar="NUMSCOPE_ANALYZE_RECIPE",
     type=RecipeType(),
     multiple=True,
     show_default="ling",
@@ -80,7 +87,6 @@ def cli() -> None:
 @click.option(
     "--tile",
     "tiles",
-    envvar="NUMSCOPE_ANALYZE_TILE",
     type=TileType(),
     multiple=True,
     help="Tile shape instead of the recipes' own, such as 1x64 or 128x128; can be repeated.",
@@ -220,7 +226,6 @@ def analyze(
 @click.option(
     "--format",
     "suffix",
-    envvar="NUMSCOPE_PLOT_FORMAT",
     type=click.Choice(["png", "svg", "pdf"]),
     default="png",
     show_default=True,

@@ -94,9 +94,7 @@ def series(rows: Iterable[LayerRow], metrics: Sequence[str]) -> list[Series]:
     groups: dict[tuple[str, str, str], list[LayerRow]] = {}
     for row in known:
         groups.setdefault((row.recipe, row.kind, row.tile), []).append(row)
-    ordered = sorted(
-        groups, key=lambda key: (key[0], KINDS.index(key[1]), _is_column(*key), key[2])
-    )
+    ordered = sorted(groups, key=lambda key: (key[0], _place(key[1]), _is_column(*key), key[2]))
     return [
         _series(groups[key], _subject(*key), metric, x_name)
         for key in ordered
@@ -114,13 +112,19 @@ def to_csv(table: Series) -> str:
     return text.getvalue()
 
 
+def _place(kind: str) -> tuple[int, str]:
+    """Where a kind's charts come; kinds of someone's own, in tables edited by hand, come last."""
+    known: tuple[str, ...] = KINDS
+    return (known.index(kind) if kind in known else len(known)), kind
+
+
 def _is_column(recipe: str, kind: str, tile: str) -> bool:
     """Whether these rows are a gradient quantized with the recipe's tile turned to columns."""
     return kind.endswith("gradient") and tile != parse(recipe).tile_text
 
 
 def _subject(recipe: str, kind: str, tile: str) -> str:
-    subject = _SUBJECTS[kind]
+    subject = _SUBJECTS.get(kind, kind.replace("_", " "))
     if not _is_column(recipe, kind, tile):
         return subject
     return f"{subject.removesuffix('s')} transpose"

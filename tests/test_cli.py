@@ -19,7 +19,8 @@ import numpy as np
 import pytest
 
 import numscope
-from numscope import dumps, tables
+from numscope import dumps, options, tables
+from numscope import results as results_module
 from numscope.catalogue import NAMED, family
 from numscope.cli import cli, run
 from numscope.tables import LayerRow, Row
@@ -77,6 +78,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     save_dump(tmp_path / "dump" / "step_000001.safetensors", {GOOD: X}, tokens="512")
     return tmp_path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled() -> None:
+    """Compile all loops first: the commands say so if that takes long."""
+    numscope.measure(X, numscope.recipe("ling"))
 
 
 @pytest.fixture(scope="module")
@@ -300,9 +307,7 @@ def test_every_option_has_the_environment_variable_of_its_name(
 ) -> None:
     word = max(option.opts, key=len).removeprefix("--").replace("-", "_")
     monkeypatch.setenv(f"NUMSCOPE_{command.name}_{word}".upper(), "its value")
-    parent = click.Context(cli, auto_envvar_prefix="NUMSCOPE")
-    context = click.Context(command, parent=parent, info_name=command.name)
-    assert option.resolve_envvar_value(context) == "its value"
+    assert option.resolve_envvar_value(click.Context(command)) == "its value"
 
 
 @pytest.mark.usefixtures("folder")
@@ -417,6 +422,52 @@ def test_a_dump_of_nothing_but_bad_files_is_nothing_done(call: Call, folder: Pat
     assert not (folder / "numscope-out").exists()
 
 
+def test_files_that_all_vanish_after_the_scan_are_nothing_done(
+    call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = results_module.claim
+
+    def lose_the_dump(*arguments: Any, **options: Any) -> results_module.Results:
+        shutil.rmtree(folder / "dump")
+        return claim(*arguments, **options)
+
+    monkeypatch.setattr(results_module, "claim", lose_the_dump)
+    code, out, err = call("analyze", "dump", "--no-charts")
+    assert (code, out) == (1, "")
+    assert err.splitlines()[-2:] == [
+        "error: step_000001.safetensors: cannot be opened: No such file or directory",
+        "numscope: none of the 1 dump files in dump could be read",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (b"\x1b[31mred.npy", r"\x1b[31mred.npy"),
+        (b"\xff.npy", r"\udcff.npy"),
+        (b"[bold]x.npy", "[bold]x.npy"),
+    ],
+)
+def test_a_name_can_do_nothing_to_the_terminal(
+    name: bytes, shown: str, call: Call, folder: Path
+) -> None:
+    (folder / "dump" / os.fsdecode(name)).write_bytes(b"")
+    code, out, err = call("analyze", "dump", "--no-charts")
+    assert code == 3
+    assert f"error: {shown}: is empty" in err.splitlines()
+    assert "\x1b" not in out + err
+    run_json = json.loads((folder / "numscope-out" / "run.json").read_text())
+    assert run_json["skipped"] == [{"where": os.fsdecode(name), "message": "is empty"}]
+
+
+def test_a_dump_under_a_name_that_is_no_text_is_analysed(call: Call, folder: Path) -> None:
+    path = folder / "dump" / "step_000001.safetensors"
+    path.rename(folder / "dump" / os.fsdecode(b"step_000001_\xff.safetensors"))
+    assert call("analyze", "dump", "--no-charts").code == 0
+    (row,) = tables.read_csv(folder / "numscope-out" / "tensors.csv", Row)
+    assert (row.path, row.step, row.layer) == (r"step_000001_\udcff.safetensors", 1, 0)
+
+
 def test_two_tensors_with_the_same_identity(call: Call, folder: Path) -> None:
     save_dump(folder / "dump" / "again" / "step_000001.safetensors", {GOOD: X + 1})
     code, _, err = call("analyze", "dump", "-o", "out", "--no-charts")
@@ -433,7 +484,10 @@ def test_two_tensors_with_the_same_identity(call: Call, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("tensor", "warning"),
     [
-        (np.ones((2, 3), np.int32), "dump/odd: integer tensors passed over: 1"),
+        (
+            np.ones((2, 3), np.int32),
+            "dump/odd: tensors of no float type passed over: 1",
+        ),
         (np.ones((0, 3), np.float32), "left out: it is empty, there is nothing to measure"),
         (
             np.array([[1, np.nan, np.inf], [-np.inf, 0, 2]], np.float32),
@@ -513,7 +567,11 @@ def _out_of_another_run(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("prepare", "options", "line"),
     [
-        (_no_folder, [], "dump does not exist; a dump folder or a dump file was expected"),
+        (
+            _no_folder,
+            [],
+            "dump does not exist; a dump folder or a dump file was expected",
+        ),
         (
             _empty_folder,
             [],
@@ -650,11 +708,16 @@ def test_an_unknown_recipe_points_to_the_list(call: Call) -> None:
     assert err.endswith("`numscope recipes` lists them\n")
 
 
-@pytest.mark.parametrize("arguments", [[], ["analyse"], ["analyze"], ["scan", "--what"]])
+@pytest.mark.parametrize("arguments", [["analyse"], ["analyze"], ["scan", "--what"]])
 def test_wrong_usage_shows_how_it_is_meant(arguments: list[str], call: Call) -> None:
     code, out, err = call(*arguments)
     assert (code, out) == (2, "")
     assert err.startswith("Usage: numscope")
+
+
+def test_no_command_shows_which_there_are(call: Call) -> None:
+    _, out, err = call()
+    assert re.search(r"^Usage: numscope .*^  analyze  Measure", out + err, re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.usefixtures("folder")
@@ -751,6 +814,7 @@ def test_plot_of_no_results_says_how_to_make_them(call: Call, folder: Path) -> N
 def test_scan_shows_how_the_dump_was_understood(call: Call) -> None:
     code, out, err = call("scan", SAMPLE_DUMPS)
     assert (code, err) == (0, "")
+    assert out.startswith("13 files, 6.4 MB, 130 tensors\n")
     facts = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in out.splitlines()[2:])
     assert {name: value.strip() for name, value in facts.items()} == {
         "layout": "generic",
@@ -765,6 +829,31 @@ def test_scan_shows_how_the_dump_was_understood(call: Call) -> None:
         "activation": "65 tensors 1x128x128 bfloat16; analysed",
         "gradient": "65 tensors 1x128x256 bfloat16; analysed",
     }
+
+
+def test_scan_lists_every_tensor(call: Call) -> None:
+    code, out, err = call("scan", SAMPLE_DUMPS, "--list")
+    header, first, *others = [line.split("\t") for line in out.splitlines()]
+    assert (code, err, len(others)) == (0, "", 129)
+    assert dict(zip(header, first, strict=True)) == {
+        "step": "0",
+        "layer": "0",
+        "kind": "activation",
+        "module": "layers.0.mlp.fc1",
+        "shape": "1x128x128",
+        "dtype": "bfloat16",
+        "layout": "generic",
+        "tensor": "step_000000.safetensors:layers.0.mlp.fc1.activation",
+    }
+
+
+def test_scan_answers_scripts_in_json(call: Call, folder: Path) -> None:
+    (folder / "dump" / "bad.npy").write_bytes(b"")
+    code, out, err = call("scan", "dump", "--json", "--list")
+    answer = json.loads(out)
+    assert (code, err) == (3, "error: bad.npy: is empty\n")
+    assert (answer["root"], answer["files"]) == ("dump", 1)
+    assert [layout["layout"] for layout in answer["layouts"]] == ["generic"]
 
 
 def test_scan_computes_and_writes_nothing(call: Call, folder: Path) -> None:
@@ -813,14 +902,14 @@ def test_recipes_explains_each_in_full(name: str, call: Call) -> None:
 def test_recipes_names_the_neighbours_and_what_they_have_instead(call: Call) -> None:
     _, out, _ = call("recipes", "te-block")
     neighbours = out.partition("neighbours")[2]
-    assert re.search(r"^ling +nonfinite=ignore\s*$", neighbours, re.M)
-    assert re.search(r"^te-tensor +tile=\*x\*\s*$", neighbours, re.M)
+    assert re.search(r"^ling +nonfinite=ignore\s*$", neighbours, re.MULTILINE)
+    assert re.search(r"^te-tensor +tile=\*x\*\s*$", neighbours, re.MULTILINE)
 
 
 def test_recipes_explains_a_written_form_too(call: Call) -> None:
     code, out, _ = call("recipes", "e5m2:32x1:rounding=stochastic")
     assert code == 0
-    assert re.search(r"^rounding +stochastic\s*$", out, re.M)
+    assert re.search(r"^rounding +stochastic\s*$", out, re.MULTILINE)
 
 
 def test_recipes_of_an_unknown_name_lists_near_ones(call: Call) -> None:
@@ -844,6 +933,10 @@ def test_families_add_to_recipes(call: Call, folder: Path) -> None:
     assert list(run["recipes"]) == ["ling", "int8"]
 
 
+def test_the_kinds_of_the_options_are_those_of_the_dumps() -> None:
+    assert options.KINDS == dumps.KINDS
+
+
 # Help.
 
 
@@ -854,6 +947,7 @@ def test_the_help_of_every_command_has_examples(name: str, call: Call) -> None:
     assert out.startswith(f"Usage: numscope {name} ")
     examples = out.partition("\n  Examples:\n")[2]
     assert examples.startswith(f"    numscope {name}")
+    assert out.isascii(), "it prints in any locale"
     assert "\\b" not in out
 
 

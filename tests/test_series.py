@@ -158,6 +158,15 @@ def test_a_square_tile_has_no_chart_of_a_transpose() -> None:
     assert table.title == "gradients underflow (128,128)"
 
 
+def test_a_kind_of_ones_own_comes_last_under_its_name() -> None:
+    rows = layer_rows(row(kind="expert_load"), row(kind="weight_gradient"))
+    tables = series.series(rows, ["underflow"])
+    assert [(table.title, table.name) for table in tables] == [
+        ("weight gradients underflow (1,128)", "weight_gradients_underflow_1x128"),
+        ("expert load underflow (1,128)", "expert_load_underflow_1x128"),
+    ]
+
+
 def test_only_gradients_are_transposed() -> None:
     table = _one(row("ling:128x1", label="ling", kind="activation"))
     assert table.title == "activations underflow (128,1)"
