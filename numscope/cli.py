@@ -22,6 +22,7 @@ import click
 
 from numscope import __version__
 from numscope.batch_options import batch, logging
+from numscope.catalogue import FAMILIES
 from numscope.errors import NothingToDo, NumscopeError, UsageError
 from numscope.options import (
     Commands,
@@ -80,9 +81,16 @@ def cli() -> None:
     "recipes",
     type=RecipeType(),
     multiple=True,
-    default=("ling",),
     show_default="ling",
     help="How to quantize, by name or written form; can be repeated.",
+)
+@click.option(
+    "--recipes",
+    "families",
+    envvar="NUMSCOPE_ANALYZE_RECIPES",
+    type=click.Choice(FAMILIES),
+    multiple=True,
+    help="All recipes of a family; can be repeated.",
 )
 @click.option(
     "--tile",
@@ -112,6 +120,7 @@ def analyze(
     dump: str,
     out: Path,
     recipes: Sequence[Recipe],
+    families: Sequence[str],
     tiles: Sequence[Tile],
     layers: frozenset[int] | None,
     steps: frozenset[int] | None,
@@ -145,7 +154,7 @@ def analyze(
     from numscope import batches, workers
     from numscope.dumps.folders import absolute
     from numscope.growing import Growing
-    from numscope.plans import Selection, plan, schemes, settings
+    from numscope.plans import Selection, chosen, plan, schemes, settings
     from numscope.results import claim
     from numscope.runs import RunPlan
     from numscope.streaming import warm_up
@@ -155,7 +164,8 @@ def analyze(
     with _logging(quiet=quiet, verbose=verbose, log_json=log_json) as (log, stopping):
         found = _scan(log, dump, **scan_options)
         growing = Growing(found)
-        wanted, selection = schemes(recipes, tiles), Selection(kinds, layers, steps, module)
+        wanted = schemes(chosen(recipes, families), tiles)
+        selection = Selection(kinds, layers, steps, module)
         try:
             work, remarks = plan(found, selection, wanted, npy_dtype=scan_options["npy_dtype"])
         except NothingToDo:
@@ -345,24 +355,30 @@ def scan(
 
 
 @cli.command()
+@click.argument("recipe", required=False, type=RecipeType())
 @verbosity
-def recipes(*, quiet: bool, verbose: bool) -> None:  # noqa: ARG001 (all commands take it)
-    """List the named recipes, and the parts that others can be written with.
+def recipes(recipe: Recipe | None, *, quiet: bool, verbose: bool) -> None:  # noqa: ARG001
+    """List the named recipes, or tell all about one: its formula, source, fields and neighbours.
+
+    The columns bits and range are the bits per value with its share of the scales, and the bits
+    between a tile's largest magnitude and the smallest that is surely kept.
 
     \b
     A written form is a recipe or an element format, then what differs, separated by colons:
-      ling:1x64   ling:128x1   e5m2:1x128:power_of_two   e2m1:1x32:float8_e8m0fnu   int8:1x*
+      ling:1x64   e5m2:1x128:power_of_two   mxfp4:rounding=stochastic:seed=1   int8:1x*
 
     \b
     Examples:
       numscope recipes --verbose
+      numscope recipes deepgemm
       numscope analyze dumps/ --recipe ling --recipe e5m2:1x128:power_of_two
     """
     from rich.console import Console
 
-    from numscope import console
+    from numscope.recipe_pages import recipe_page, recipe_table
 
-    Console().print(console.recipe_table(has_sources=verbose))
+    table = recipe_table(has_sources=verbose) if recipe is None else recipe_page(recipe)
+    Console().print(table)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -488,8 +504,9 @@ def _require(something: object, message: str) -> None:
         raise NothingToDo(message)
 
 
-def _facts(recipe: Recipe) -> Mapping[str, str]:
-    return {"element": recipe.element, "tile": recipe.tile_text, "scale": recipe.scale}
+def _facts(recipe: Recipe) -> Mapping[str, str | float]:
+    plain = {"element": recipe.element, "tile": recipe.tile_text, "scale": recipe.scale}
+    return plain | recipe.details
 
 
 def _problem(problem: Problem) -> Mapping[str, str]:

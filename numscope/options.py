@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from numscope.errors import RecipeError
-from numscope.recipes import Recipe, Tile, parse, parse_tile
+from numscope.recipes import Recipe, Tile
+from numscope.written import parse, parse_tile
 
 if TYPE_CHECKING:
     from click import ParamType
@@ -131,7 +132,7 @@ class TokensMap(ParamType[dict[int, int]]):
     ) -> dict[int, int]:
         """Tokens by step."""
         try:
-            with Path(value).open(encoding="utf-8", newline="") as file:
+            with Path(value).open(encoding="utf-8-sig", newline="") as file:
                 records = list(csv.DictReader(file))
             return {int(record["step"]): int(record["tokens"]) for record in records}
         except KeyError as error:

@@ -47,7 +47,7 @@ class RunPlan:
     dump: str
     command: tuple[str, ...]
     settings: Mapping[str, str]
-    recipes: Mapping[str, Mapping[str, str]]
+    recipes: Mapping[str, Mapping[str, object]]
     files: tuple[Origin, ...]
     problems: tuple[Problem, ...] = ()
 

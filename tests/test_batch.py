@@ -242,7 +242,7 @@ def test_shards_with_other_options_are_refused(dump: Path, tmp_path: Path, call:
 
 
 def _label(recipe: str) -> str:
-    from numscope.recipes import parse
+    from numscope.written import parse
 
     return str(parse(recipe))
 
@@ -315,7 +315,7 @@ def test_slurm_says_which_shard(
 _KILLED_AT_RANDOM = """
 import os, random, signal, sys, time
 from numscope.cli import run
-from numscope.recipes import parse
+from numscope.written import parse
 from numscope.streaming import warm_up
 import numscope.analysis, numscope.batches, numscope.workers, numscope.gallery, numscope.charts
 dump, folder = sys.argv[1:]
@@ -506,7 +506,7 @@ def test_a_file_that_is_being_written_when_it_is_scanned_is_left(tmp_path: Path)
 _AS_NOBODY = """
 import os, sys
 from numscope.cli import run
-from numscope.recipes import parse
+from numscope.written import parse
 from numscope.streaming import warm_up
 import numscope.analysis, numscope.batches, numscope.workers, numscope.gallery
 warm_up(parse("ling"))

@@ -21,8 +21,10 @@ import pytest
 import numscope
 from numscope import dumps, options, tables
 from numscope import results as results_module
+from numscope.catalogue import NAMED, family
 from numscope.cli import cli, run
 from numscope.tables import LayerRow, Row
+from numscope.written import fields_text
 from tests.examples import REPOSITORY, SAMPLE_DUMPS, gradient, save_dump
 
 X = gradient(4, 8)
@@ -486,7 +488,10 @@ def test_two_tensors_with_the_same_identity(call: Call, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("tensor", "warning"),
     [
-        (np.ones((2, 3), np.int32), "dump/odd: integer tensors passed over: 1"),
+        (
+            np.ones((2, 3), np.int32),
+            "dump/odd: tensors of no float type passed over: 1",
+        ),
         (np.ones((0, 3), np.float32), "left out: it is empty, there is nothing to measure"),
         (
             np.array([[1, np.nan, np.inf], [-np.inf, 0, 2]], np.float32),
@@ -874,6 +879,62 @@ def test_recipes_lists_every_named_recipe(call: Call) -> None:
     assert (code, err) == (0, "")
     names = [line.split()[0] for line in out.splitlines()[1:] if not line.startswith(" ")]
     assert names == list(numscope.recipes())
+
+
+def test_recipes_fit_80_columns(call: Call) -> None:
+    for arguments in ([], ["--verbose"], ["te-nvfp4"], ["torchao-block"]):
+        _, out, _ = call("recipes", *arguments)
+        assert max(map(len, out.splitlines())) <= 80
+
+
+def test_recipes_says_what_each_costs_and_reaches(call: Call) -> None:
+    _, out, _ = call("recipes")
+    (line,) = [line for line in out.splitlines() if line.startswith("ling ")]
+    assert line.split()[:6] == ["ling", "e4m3", "1x128", "float32", "8.25", "18.8"]
+
+
+@pytest.mark.parametrize("name", numscope.recipes())
+def test_recipes_explains_each_in_full(name: str, call: Call) -> None:
+    code, out, err = call("recipes", name)
+    assert (code, err) == (0, "")
+    said = "".join(out.split())
+    entry = NAMED[name]
+    for text in (entry.formula, entry.source, entry.differs, fields_text(entry.recipe)):
+        assert "".join(text.split()) in said.replace("\n", "")
+
+
+def test_recipes_names_the_neighbours_and_what_they_have_instead(call: Call) -> None:
+    _, out, _ = call("recipes", "te-block")
+    neighbours = out.partition("neighbours")[2]
+    assert re.search(r"^ling +nonfinite=ignore\s*$", neighbours, re.MULTILINE)
+    assert re.search(r"^te-tensor +tile=\*x\*\s*$", neighbours, re.MULTILINE)
+
+
+def test_recipes_explains_a_written_form_too(call: Call) -> None:
+    code, out, _ = call("recipes", "e5m2:32x1:rounding=stochastic")
+    assert code == 0
+    assert re.search(r"^rounding +stochastic\s*$", out, re.MULTILINE)
+
+
+def test_recipes_of_an_unknown_name_lists_near_ones(call: Call) -> None:
+    code, out, err = call("recipes", "deepgem")
+    assert (code, out) == (2, "")
+    assert "did you mean deepgemm" in err
+
+
+def test_a_family_is_analysed_together(call: Call, folder: Path) -> None:
+    code, _, _ = call("analyze", "dump", "-o", "out", "--no-charts", "--recipes", "nvfp4")
+    assert code == 0
+    run = json.loads((folder / "out" / "run.json").read_text())
+    assert list(run["recipes"]) == [str(recipe) for recipe in family("nvfp4")]
+    assert run["recipes"]["te-nvfp4"]["outer"] == "tensor"
+
+
+def test_families_add_to_recipes(call: Call, folder: Path) -> None:
+    arguments = ("--recipe", "ling", "--recipes", "int8", "--recipes", "int8")
+    call("analyze", "dump", "-o", "out", "--no-charts", *arguments)
+    run = json.loads((folder / "out" / "run.json").read_text())
+    assert list(run["recipes"]) == ["ling", "int8"]
 
 
 def test_the_kinds_of_the_options_are_those_of_the_dumps() -> None:

@@ -162,7 +162,7 @@ def test_remarks_that_count_are_put_together(tmp_path: Path) -> None:
         np.save(tmp_path / f"step_{step}.ids.npy", np.arange(4))
     (problem,) = dumps.scan(tmp_path).problems
     assert not problem.failure
-    assert problem.message == "integer tensors passed over: 3, in this and 2 more files"
+    assert problem.message == "tensors of no float type passed over: 3, in this and 2 more files"
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:

@@ -167,7 +167,9 @@ def test_numpy_arrays_instead_of_tensors(
     with _open(tmp_path, TorchFile(items).zip_bytes()) as dump:
         assert list(dump) == [("a",)]
         read = dump["a",].read(0, 4)
-        assert [remark.message for remark in dump.remarks] == ["integer tensors passed over"]
+        assert [remark.message for remark in dump.remarks] == [
+            "tensors of no float type passed over"
+        ]
     np.testing.assert_array_equal(read.astype(np.float32), values.astype(np.float32))
 
 
@@ -195,7 +197,7 @@ def test_integers_and_unknown_objects_are_counted(tmp_path: Path) -> None:
     with _open(tmp_path, TorchFile(dictionary(items), {"0": X.tobytes()}).zip_bytes()) as dump:
         assert list(dump) == [("t",)]
         assert {remark.message: remark.count for remark in dump.remarks} == {
-            "integer tensors passed over": 1,
+            "tensors of no float type passed over": 1,
             "objects of unknown classes left alone": 1,
             "values that are no tensors passed over": 1,
         }

@@ -14,7 +14,7 @@ from numscope.dumps import Problem
 from numscope.dumps.sources import Stamp
 from numscope.parts import Origin, Part, part_name
 from numscope.plans import FileWork, Planned
-from numscope.recipes import parse
+from numscope.written import parse
 from tests.examples import ref, row
 
 ORIGIN = Origin("rank0/step_1.npy", 4096, 1_700_000_000_123_456_789, "f00d", 4000)

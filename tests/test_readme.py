@@ -18,7 +18,7 @@ from numscope import dumps
 from numscope.cli import cli, run
 from numscope.dumps.files import FILE_FORMATS, FileFormat
 from numscope.formats import FORMATS
-from numscope.recipes import NAMED, SCALES
+from numscope.recipes import SCALES
 from numscope.tables import Measured
 from tests.examples import REPOSITORY, SAMPLE_DUMPS, save_dump
 
@@ -148,17 +148,6 @@ def test_every_option_of_analyze_is_described(option: str) -> None:
 @pytest.mark.parametrize("option", sorted(_options("plot")))
 def test_every_option_of_plot_is_mentioned(option: str) -> None:
     assert option in README
-
-
-@pytest.mark.parametrize("name", NAMED)
-def test_every_recipe_is_described_as_it_is(name: str) -> None:
-    rows = {cells[0]: cells[1:] for cells in _table("recipe | element | tile | scale")}
-    entry = NAMED[name]
-    element, tile, scale = rows[f"`{name}`"]
-    assert element == f"`{entry.recipe.element}`"
-    assert tile.startswith(entry.recipe.tile_text.replace("x", "×"))
-    assert "×".join(map(str, entry.weight_tile)) in tile
-    assert scale.startswith(entry.recipe.scale)
 
 
 @pytest.mark.parametrize(

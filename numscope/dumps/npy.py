@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 
 from numscope.dumps.arrays import StoredArray, strided_array
-from numscope.dumps.contents import Contents, Opened, Remark
+from numscope.dumps.contents import NOT_FLOATING, Contents, Opened, Remark
 from numscope.dumps.dtypes import FLOAT_TYPES
 from numscope.dumps.sources import Source, read_bytes
 from numscope.errors import DumpError
@@ -95,7 +95,7 @@ def read_array(source: Source, npy_dtype: str | None) -> tuple[StoredArray | Non
         raise DumpError(f"is cut short: {needed} bytes were announced, {available} are there")
     array = array_of(source, start, values, shape, is_fortran=is_fortran)
     if array is None:
-        return None, Remark("integer tensors passed over", count=1)
+        return None, Remark(NOT_FLOATING, count=1)
     message = _UNCERTAIN.get(str(descr)[-2:]) if npy_dtype is None else None
     return array, Remark(message, count=1) if message else None
 

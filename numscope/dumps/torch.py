@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from numscope.dumps import trees, zips
 from numscope.dumps.arrays import StoredArray, packed_array, strided_array
-from numscope.dumps.contents import Contents, Opened, Remark
+from numscope.dumps.contents import NOT_FLOATING, Contents, Opened, Remark
 from numscope.dumps.dtypes import FLOAT_TYPES
 from numscope.dumps.pickled_arrays import PickledArray, stored_array
 from numscope.dumps.pickles import Broken, Unknown, read_pickle
@@ -100,7 +100,7 @@ def _contents(archive: _Archive) -> Contents:
             arrays[key] = array
     remarks.extend(Remark(item.message, key=key, failure=True) for key, item in leaves.broken)
     if passed_over:
-        remarks.append(Remark("integer tensors passed over", count=len(passed_over)))
+        remarks.append(Remark(NOT_FLOATING, count=len(passed_over)))
     remarks.extend(leaves.remarks)
     return Contents(arrays, leaves.metadata, tuple(remarks), frozenset(passed_over))
 

@@ -27,7 +27,9 @@ def main() -> None:
     console.print(batch.small(arguments.files))
     console.print(reading.scans(arguments.files))
     console.print(reading.reads(arguments.rows, arguments.repetitions))
-    console.print(speed.compare(speed.tensor(arguments.rows), arguments.repetitions))
+    x = speed.tensor(arguments.rows)
+    console.print(speed.compare(x, arguments.repetitions))
+    console.print(speed.several(x, arguments.repetitions))
 
 
 if __name__ == "__main__":

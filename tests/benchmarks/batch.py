@@ -21,6 +21,7 @@ import numpy as np
 from rich.table import Table
 from safetensors.numpy import save_file
 
+import numscope
 from numscope import dumps
 from tests.benchmarks import plain
 from tests.benchmarks.speed import tensor
@@ -109,13 +110,14 @@ def _maximum(path: Path) -> int:
 
 
 def _timed_script(files: list[Path]) -> float:
+    ling = numscope.recipe("ling")
     begin = time.perf_counter()
     for path in files:
         for ref in dumps.scan(path):
             x = dumps.load(ref).astype(ml_dtypes.bfloat16)
-            plain.measure(x, (1, 128))
+            plain.measure(x, ling)
             if ref.kind == "gradient":
-                plain.measure(x, (128, 1))
+                plain.measure(x, ling.transpose)
     return time.perf_counter() - begin
 
 
