@@ -467,9 +467,7 @@ def _publish(
 
     problems = [*plan.problems, *merged.problems]
     log.problems(problems)
-    _require(
-        merged.layers, f"none of the {len(plan.files)} dump files in {plan.dump} could be read"
-    )
+    _require(merged.layers, f"none of the {len(plan.files)} dump files could be read")
     charts = tables_of(merged.layers)
     results.forget_parts(but=[file.path for file in plan.files])
     results.keep_findings(findings.text(charts))
