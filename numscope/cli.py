@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from numscope import __version__
 from numscope.batch_options import batch, logging
 from numscope.catalogue import FAMILIES
 from numscope.errors import NothingToDo, NumscopeError, UsageError
@@ -33,6 +32,7 @@ from numscope.options import (
     reading,
     verbosity,
 )
+from numscope.version import __version__
 
 if TYPE_CHECKING:
     from numscope.batches import Batch
