@@ -83,13 +83,13 @@ def quantize(x: ArrayLike, recipe: Recipe) -> Quantized:
     """
     import numpy as np  # noqa: PLC0415 (kept out of `numscope --help`)
 
-    from numscope import kernels, panels  # noqa: PLC0415 (compiled: when needed)
+    from numscope import extremes, kernels, panels  # noqa: PLC0415 (compiled: when needed)
 
     source = panels.InMemory(panels.matrix(x))
     whole = panels.panel(source.read(0, source.rows, 0, source.cols))
     task, scales = _scaled(source, whole, recipe)
     q = np.empty_like(whole.x32)
-    grid = kernels.Grid(0, 0, *task.tile)
+    grid = extremes.Grid(0, 0, *task.tile)
     rule = kernels.rule(recipe, source.dtype)
     kernels.quantize(whole.x32, grid, scales.operands, rule, (0, 0), q)
     element = recipe.element_format

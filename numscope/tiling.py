@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numscope import kernels, scales
+from numscope import extremes, scales
 from numscope.measure import ErrorSums
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Tiles:
     """Statistics of a grid of tiles.
 
-    `amax` and `amin` are magnitudes' bits, as `kernels.tile_statistics` keeps them; `special` says
+    `amax` and `amin` are magnitudes' bits, as `extremes.tile_statistics` keeps them; `special` says
     what tiles hold besides finite values, in the bits of `scales.HAS_NAN` and `HAS_INFINITY`.
     """
 
@@ -51,8 +51,8 @@ class Tiles:
 
     def take_in(self, panel: Panel, row: int, col: int, tile: tuple[int, int]) -> None:
         """Take in a panel that begins at (row, col), counted from the first tile."""
-        grid = kernels.Grid(row, col, *tile)
-        kernels.tile_statistics(panel.x32, grid, self.amax, self.amin)
+        grid = extremes.Grid(row, col, *tile)
+        extremes.tile_statistics(panel.x32, grid, self.amax, self.amin)
         if not panel.is_finite:
             rows, cols = np.nonzero(~np.isfinite(panel.x32))
             kinds = np.where(np.isnan(panel.x32[rows, cols]), scales.HAS_NAN, scales.HAS_INFINITY)
@@ -76,9 +76,9 @@ class Scaled:
     scales: scales.Scales
     record: ErrorSums
 
-    def grid(self, row: int, col: int, tile: tuple[int, int]) -> kernels.Grid:
+    def grid(self, row: int, col: int, tile: tuple[int, int]) -> extremes.Grid:
         """Where values that begin at (row, col) of the tensor lie on it."""
-        return kernels.Grid(row - self.row, col - self.col, *tile)
+        return extremes.Grid(row - self.row, col - self.col, *tile)
 
 
 @dataclass(frozen=True, slots=True)

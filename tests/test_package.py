@@ -188,9 +188,9 @@ def test_unknown_names_are_refused() -> None:
 
 ONE_LOOP = """
 import numpy as np
-from numscope import kernels
+from numscope import extremes
 x = np.empty((1, 2), np.float32)
-kernels.widen_bfloat16(np.array([[0x3F80, 0xC000]], np.uint16), x)
+extremes.widen_bfloat16(np.array([[0x3F80, 0xC000]], np.uint16), x)
 assert x.tolist() == [[1.0, -2.0]]
 """
 
@@ -236,7 +236,7 @@ def test_loops_are_compiled_once_where_nothing_can_be_written(
     first = _run(read_only, tmp_path)
     assert (first.returncode, first.stderr) == (0, "")
     kept = _compiled(tmp_path)
-    assert [name.split("-")[0] for name in kept] == ["kernels.widen_bfloat16"]
+    assert [name.split("-")[0] for name in kept] == ["extremes.widen_bfloat16"]
     assert _compiled(tmp_path / "tmp" / f"numscope-{os.getuid()}") == kept
     second = _run(read_only, tmp_path)
     assert (second.returncode, second.stderr) == (0, "")
