@@ -6,7 +6,7 @@ Nothing here reads a tensor or knows how it is cut into panels.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -146,6 +146,18 @@ class Task:
         return Tiles(
             outer.amax[part, across], outer.amin[part, across], outer.special[part, across]
         ).magnitudes
+
+
+def scaled_at_once(source: Source, whole: Panel, recipe: Recipe) -> tuple[Task, scales.Scales]:
+    """The recipe on a tensor of a single panel, and the scales of all of its tiles."""
+    task = Task.on(source, recipe)
+    tiles = Tiles.over(whole.x32.shape, task.tile)
+    outer = Tiles.over(whole.x32.shape, task.outer_tile) if task.outer_tile else None
+    if whole.x32.size:
+        tiles.take_in(whole, 0, 0, task.tile)
+        if outer and task.outer_tile:
+            outer.take_in(whole, 0, 0, task.outer_tile)
+    return task, replace(task, outer=outer).scale(tiles, 0, 0).scales
 
 
 def _extents(tile: Tile, source: Source) -> tuple[int, int]:

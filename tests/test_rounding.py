@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numscope.checks import CHOICES
 from numscope.formats import FORMATS, FloatFormat
-from numscope.recipes import Recipe
+from numscope.recipes import CHOICES, Recipe
 from tests import reference
 from tests.rounding import codes, rounded
 from tests.strategies import DETERMINISTIC, ELEMENTS
