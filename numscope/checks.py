@@ -8,7 +8,14 @@ from __future__ import annotations
 import difflib
 
 from numscope.errors import RecipeError
-from numscope.recipes import CHOICES, FROM_MULTIPLIER, FROM_OUTER, FROM_SCALE, Recipe
+from numscope.recipes import (
+    CHOICES,
+    FROM_MULTIPLIER,
+    FROM_OUTER,
+    FROM_OUTER_MULTIPLIER,
+    FROM_SCALE,
+    Recipe,
+)
 
 #: A floor above this keeps every scale from being 0, whatever the element format.
 _TINY = 1e-36
@@ -101,6 +108,7 @@ def check_levels(recipe: Recipe) -> None:
         if has_outer:
             _require(recipe, "outer", needs, holds=False)
         _require(recipe, "scale_from", "outer=tensor, row or column", holds=False)
+    _check_outer(recipe, has_outer=has_outer)
     if recipe.outer in ("row", "column"):
         extent = recipe.tile[recipe.outer == "column"]
         _require(recipe, "outer", f"a tile within one {recipe.outer}", holds=extent == 1)
@@ -116,6 +124,23 @@ def check_levels(recipe: Recipe) -> None:
     if recipe.dequantize == "divide":
         sources = " or ".join(FROM_MULTIPLIER)
         _require(recipe, "dequantize", f"scale_from={sources}", holds=recipe.has_multiplier)
+
+
+def _check_outer(recipe: Recipe, *, has_outer: bool) -> None:
+    if recipe.outer_limit != 448:
+        _require(recipe, "outer_limit", "two levels of scales (outer)", holds=has_outer)
+        _require(
+            recipe,
+            "outer_limit",
+            "more than 0 and at most 448",
+            holds=0 < recipe.outer_limit <= 448,
+        )
+    if recipe.four_over_six != "none":
+        holds = recipe.scale_from in FROM_OUTER_MULTIPLIER
+        sources = " or ".join(FROM_OUTER_MULTIPLIER)
+        _require(recipe, "four_over_six", f"scale_from={sources}", holds=holds)
+        is_small = all(extent is not None and extent <= 128 for extent in recipe.tile)
+        _require(recipe, "four_over_six", "a tile of at most 128x128", holds=is_small)
 
 
 def check_elements(recipe: Recipe) -> None:

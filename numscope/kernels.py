@@ -376,6 +376,54 @@ def quantize(
 
 
 @compiled
+def tile_errors(
+    x: Float32,
+    q: Float32,
+    tile: tuple[int, int],
+    scales: Float32,
+    amax: Float32,
+    divisor: np.float32,
+    is_squared: bool,  # noqa: FBT001 (a compiled loop takes no keywords)
+    errors: Float32,
+) -> None:
+    """Write to `errors` each tile's sum of absolute or squared errors, all in float32.
+
+    A value is ((q * scale) * amax) / divisor. A row of a tile is summed in order, and so is a tile
+    of one column; the rows' sums are added pairwise, the first to that in the middle.
+
+    Parameters
+    ----------
+    x, q
+        Values and their elements, (rows, cols).
+    tile
+        Extent of a tile.
+    scales, amax, errors
+        One item per tile.
+    """
+    rows, cols = x.shape
+    size = 1
+    while size < tile[0]:
+        size *= 2
+    sums = np.zeros(size, np.float32)
+    for t in range(errors.shape[0]):
+        for u in range(errors.shape[1]):
+            sums[:] = 0
+            for r in range(t * tile[0], min((t + 1) * tile[0], rows)):
+                k = 0 if tile[1] == 1 else r - t * tile[0]
+                for c in range(u * tile[1], min((u + 1) * tile[1], cols)):
+                    y = np.float32(np.float32(q[r, c] * scales[t, u]) * amax[t, u])
+                    error = np.float32(np.float32(y / divisor) - x[r, c])
+                    error = np.float32(error * error) if is_squared else abs(error)
+                    sums[k] = np.float32(sums[k] + error)
+            n = size
+            while n > 1:
+                n //= 2
+                for k in range(n):
+                    sums[k] = np.float32(sums[k] + sums[k + n])
+            errors[t, u] = sums[0]
+
+
+@compiled
 def accumulate(
     x: Values,
     x32: Float32,

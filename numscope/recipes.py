@@ -58,6 +58,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
         "largest",
     ),
     "outer": ("none", "tensor", "row", "column"),
+    "four_over_six": ("none", "absolute", "squared"),
     "apply": ("multiply", "divide", "multiply_levels"),
     "product_precision": ("float32", "input"),
     "rounding": (
@@ -108,6 +109,11 @@ class Recipe:
         is ignored.
     outer
         What the outer scale of a recipe with two levels spans: `tensor`, `row`, `column`, `none`.
+    outer_limit
+        The tile scale that the tile with the outer amax has: 448, or less.
+    four_over_six
+        Of a tile's scale and 1.5 times that, the one that leaves the smaller `absolute` or
+        `squared` error; `none` does not ask.
     apply
         Values are multiplied by the multiplier (or the rounded reciprocal of the scale), or divided
         by the scale. `multiply_levels`: by the outer multiplier over the tile's scale.
@@ -148,6 +154,8 @@ class Recipe:
     zero: str = ""
     nonfinite: str = "ignore"
     outer: str = "none"
+    outer_limit: float = 448.0
+    four_over_six: str = "none"
     apply: str = "multiply"
     product_precision: str = "float32"
     rounding: str = "nearest_even"
@@ -170,7 +178,7 @@ class Recipe:
         self._set("infinite_multiplier", self.infinite_multiplier or guard)
         for name in CHOICES:
             checks.known(name, getattr(self, name))
-        for name in ("scale_floor", "amax_floor"):
+        for name in ("scale_floor", "amax_floor", "outer_limit"):
             self._set(name, checks.floor(name, getattr(self, name)))
         checks.check_seed(self.seed)
         checks.check_scale(self)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -69,8 +69,29 @@ class Scales:
     outer: Float32 | None = None
 
 
+def chosen(first: Scales, second: Scales, is_second: NDArray[np.bool_]) -> Scales:
+    """The scales of each tile from one of two, which differ in the tiles' own level."""
+
+    def pick(name: str) -> Float32:
+        picked: Float32 = np.where(is_second, getattr(second, name), getattr(first, name))
+        return picked
+
+    return replace(
+        first,
+        scales=pick("scales"),
+        multipliers=pick("multipliers"),
+        operands=pick("operands"),
+        back=pick("back"),
+        inner=pick("inner"),
+    )
+
+
 def tile_scales(
-    tiles: Magnitudes, recipe: Recipe, dtype: np.dtype[Any], outer: Magnitudes | None = None
+    tiles: Magnitudes,
+    recipe: Recipe,
+    dtype: np.dtype[Any],
+    outer: Magnitudes | None = None,
+    enlarged: float = 1.0,
 ) -> Scales:
     """The scales of tiles.
 
@@ -84,10 +105,12 @@ def tile_scales(
         The input's.
     outer
         What each tile's outer tile holds, in a shape that broadcasts to the tiles'.
+    enlarged
+        By how much an E4M3 scale is multiplied before it is rounded.
     """
     with np.errstate(all="ignore"):  # zero, tiny, NaN and infinite tiles are what this is about
         if recipe.scale == "float8_e4m3fn":
-            return _e4m3_scales(tiles, recipe, dtype, outer)
+            return _e4m3_scales(tiles, recipe, dtype, outer, np.float32(enlarged))
         return _plain_scales(tiles, recipe, dtype)
 
 
@@ -117,7 +140,11 @@ def _plain_scales(tiles: Magnitudes, recipe: Recipe, dtype: np.dtype[Any]) -> Sc
 
 
 def _e4m3_scales(
-    tiles: Magnitudes, recipe: Recipe, dtype: np.dtype[Any], top: Magnitudes | None
+    tiles: Magnitudes,
+    recipe: Recipe,
+    dtype: np.dtype[Any],
+    top: Magnitudes | None,
+    enlarged: np.float32,
 ) -> Scales:
     amax = _amax(tiles, recipe, dtype).astype(np.float32, copy=False)
     element = recipe.element_format
@@ -127,7 +154,7 @@ def _e4m3_scales(
     else:
         outer, outer_multiplier = _outer_level(_seen(top, recipe), recipe)
         formed = OUTER_EXPRESSIONS[recipe.scale_from](amax, element, outer, outer_multiplier)
-    inner = _e4m3(np.clip(formed, np.float32(recipe.scale_floor), _E4M3_MAX))
+    inner = _e4m3(np.clip(formed * enlarged, np.float32(recipe.scale_floor), _E4M3_MAX))
     scales: Float32 = inner * outer
     multipliers: Float32
     if recipe.apply == "multiply_levels":
@@ -146,7 +173,7 @@ def _outer_level(amax: Float32, recipe: Recipe) -> tuple[Float32, Float32]:
     Source: `compute_global_encode_scaling_factor` of Transformer Engine's NVFP4, where the
     multiplier is formed first; torchao's `per_tensor_amax_to_scale`, where the scale is.
     """
-    largest = _E4M3_MAX * np.float32(recipe.element_format.max)
+    largest = np.float32(recipe.outer_limit) * np.float32(recipe.element_format.max)
     if not recipe.has_outer_multiplier:
         outer = amax / largest
         return outer, _ONE / outer

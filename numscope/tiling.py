@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numscope import extremes, scales
+from numscope import extremes, kernels, scales
 from numscope.measure import ErrorSums
 
 if TYPE_CHECKING:
@@ -116,10 +116,14 @@ class Task:
             _extents(outer, source) if outer else None,
         )
 
-    def scale(self, tiles: Tiles, row: int, col: int) -> Scaled:
-        """Scales for the tiles whose grid begins at (row, col)."""
+    def scale(self, tiles: Tiles, row: int, col: int, panel: Panel | None = None) -> Scaled:
+        """Scales for the tiles whose grid begins at (row, col), as does the panel."""
         outer = self._outer(tiles.amax.shape, row, col)
         found = scales.tile_scales(tiles.magnitudes, self.recipe, self.dtype, outer)
+        if panel and outer and self.recipe.four_over_six != "none":
+            larger = scales.tile_scales(tiles.magnitudes, self.recipe, self.dtype, outer, 1.5)
+            is_better = self._errors(panel, larger, outer) < self._errors(panel, found, outer)
+            found = scales.chosen(found, larger, is_better)
         return Scaled(row, col, found, _tile_record(tiles, found.scales))
 
     def scale_panel(self, panel: Panel, known: dict[tuple[int, int], Tiles]) -> Scaled:
@@ -132,7 +136,23 @@ class Task:
         if self.tile not in known:
             known[self.tile] = Tiles.over(panel.x32.shape, self.tile)
             known[self.tile].take_in(panel, 0, 0, self.tile)
-        return self.scale(known[self.tile], panel.row, panel.col)
+        return self.scale(known[self.tile], panel.row, panel.col, panel)
+
+    def _errors(
+        self, panel: Panel, found: scales.Scales, outer: scales.Magnitudes
+    ) -> NDArray[np.float32]:
+        """What the scales of a panel's tiles cost, as those see it who choose between two."""
+        recipe, x32 = self.recipe, panel.x32
+        q, errors = np.empty_like(x32), np.empty_like(found.scales)
+        grid, first = extremes.Grid(0, 0, *self.tile), (panel.row, panel.col)
+        rule = kernels.rule(recipe, self.dtype)
+        kernels.quantize(x32, grid, found.operands, rule, first, q)
+        inner = found.scales if found.inner is None else found.inner
+        amax = np.ascontiguousarray(np.broadcast_to(outer.amax, errors.shape))
+        divisor = np.float32(recipe.outer_limit * recipe.element_format.max)
+        is_squared = recipe.four_over_six == "squared"
+        kernels.tile_errors(x32, q, self.tile, inner, amax, divisor, is_squared, errors)
+        return errors
 
     def _outer(self, shape: tuple[int, ...], row: int, col: int) -> scales.Magnitudes | None:
         """The outer tiles of a grid of tiles, in a shape that broadcasts to it."""
@@ -157,7 +177,7 @@ def scaled_at_once(source: Source, whole: Panel, recipe: Recipe) -> tuple[Task, 
         tiles.take_in(whole, 0, 0, task.tile)
         if outer and task.outer_tile:
             outer.take_in(whole, 0, 0, task.outer_tile)
-    return task, replace(task, outer=outer).scale(tiles, 0, 0).scales
+    return task, replace(task, outer=outer).scale(tiles, 0, 0, whole).scales
 
 
 def _extents(tile: Tile, source: Source) -> tuple[int, int]:
