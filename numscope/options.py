@@ -132,7 +132,7 @@ class TokensMap(ParamType[dict[int, int]]):
     ) -> dict[int, int]:
         """Tokens by step."""
         try:
-            with Path(value).open(encoding="utf-8", newline="") as file:
+            with Path(value).open(encoding="utf-8-sig", newline="") as file:
                 records = list(csv.DictReader(file))
             return {int(record["step"]): int(record["tokens"]) for record in records}
         except KeyError as error:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from numscope import extremes
-from numscope.errors import DumpError
+from numscope.errors import ArrayError
 from numscope.inputs import is_float
 
 if TYPE_CHECKING:
@@ -138,12 +138,12 @@ def matrix(x: ArrayLike) -> NDArray[Any]:
 
     Raises
     ------
-    DumpError
+    ArrayError
         If it does not hold floating-point numbers.
     """
     x = np.asarray(x)
     if not is_float(x.dtype):
-        raise DumpError(f"only floating-point numbers can be quantized, not {x.dtype}")
+        raise ArrayError(f"only floating-point numbers can be quantized, not {x.dtype}")
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1] if x.ndim else 1)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from numscope.written import parse
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
@@ -62,7 +64,7 @@ class Quantized:
             return elements / spread if is_divided else elements * spread
 
 
-def quantize(x: ArrayLike, recipe: Recipe) -> Quantized:
+def quantize(x: ArrayLike, recipe: Recipe | str) -> Quantized:
     """The elements and scales that `recipe` makes of `x`.
 
     Parameters
@@ -77,13 +79,14 @@ def quantize(x: ArrayLike, recipe: Recipe) -> Quantized:
 
     Raises
     ------
-    numscope.errors.DumpError
+    numscope.errors.ArrayError
         If `x` holds something other than floating-point numbers.
     """
     import numpy as np  # noqa: PLC0415 (kept out of `numscope --help`)
 
     from numscope import extremes, kernels, panels, tiling  # noqa: PLC0415 (compiled: when needed)
 
+    recipe = parse(recipe)
     source = panels.InMemory(panels.matrix(x))
     whole = panels.panel(source.read(0, source.rows, 0, source.cols))
     task, scales = tiling.scaled_at_once(source, whole, recipe)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from numscope.dumps.refs import KINDS
+from numscope.measure import ErrorSums
 from numscope.tables import LayerRow, sort_rows
 from numscope.written import parse
 
@@ -84,13 +85,13 @@ def series(rows: Iterable[LayerRow], metrics: Sequence[str]) -> list[Series]:
     Parameters
     ----------
     rows
-        Of layers.csv, in any order. Rows without a layer belong to no chart. Of two steps with
-        the same tokens, as after a restart, the later one is shown.
+        Of layers.csv, in any order. Rows without a layer belong to no chart, nor do rows without
+        a step and tokens if others have them. Of two steps with the same tokens, as after a
+        restart, the later one is shown.
     metrics
         Columns of layers.csv.
     """
-    known = sort_rows(row for row in rows if row.layer is not None)
-    x_name: XName = "tokens" if known and all(row.tokens is not None for row in known) else "step"
+    x_name, known = _dated(sort_rows(row for row in rows if row.layer is not None))
     groups: dict[tuple[str, str, str], list[LayerRow]] = {}
     for row in known:
         groups.setdefault((row.recipe, row.kind, row.tile), []).append(row)
@@ -131,9 +132,9 @@ def _subject(recipe: str, kind: str, tile: str) -> str:
 
 
 def _series(rows: Sequence[LayerRow], subject: str, metric: str, x_name: XName) -> Series:
-    values = {(_x(row, x_name), row.layer): float(getattr(row, metric)) for row in rows}
+    values = {key: float(getattr(sums, metric)) for key, sums in _points(rows, x_name).items()}
     xs = tuple(sorted({x for x, _ in values}))
-    layers = tuple(sorted({row.layer for row in rows if row.layer is not None}))
+    layers = tuple(sorted({layer for _, layer in values}))
     return Series(
         subject=subject,
         metric=metric,
@@ -146,6 +147,24 @@ def _series(rows: Sequence[LayerRow], subject: str, metric: str, x_name: XName) 
     )
 
 
-def _x(row: LayerRow, x_name: XName) -> int:
-    value = row.tokens if x_name == "tokens" else row.step
-    return value or 0
+def _points(rows: Sequence[LayerRow], x_name: XName) -> dict[tuple[int, int], ErrorSums]:
+    """The records by x and layer: rows of one step are added, of two steps the later one stays."""
+    points: dict[tuple[int, int], tuple[int | None, ErrorSums]] = {}
+    for row in rows:
+        key = getattr(row, x_name) or 0, row.layer or 0
+        step, sums = points.get(key, (None, None))
+        is_same = sums is not None and step == row.step
+        points[key] = row.step, (sums + row.sums if sums and is_same else row.sums)
+    return {key: sums for key, (_, sums) in points.items()}
+
+
+def _dated(rows: Sequence[LayerRow]) -> tuple[XName, list[LayerRow]]:
+    """What x counts, and the rows that say it; all of them, at 0, if none says anything.
+
+    It counts tokens unless a row knows its step but not its tokens.
+    """
+    has_tokens = any(row.tokens is not None for row in rows)
+    is_mixed = any(row.tokens is None and row.step is not None for row in rows)
+    x_name: XName = "tokens" if has_tokens and not is_mixed else "step"
+    dated = [row for row in rows if getattr(row, x_name) is not None]
+    return x_name, dated or list(rows)

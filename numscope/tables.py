@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-import os
+import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import reduce
@@ -273,7 +273,8 @@ def write_bytes(path: Path, content: bytes) -> None:
     ResultsError
         If it cannot be written; no partial file is left.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    # Several machines may write to one folder: the process's number alone is not unique.
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

@@ -54,8 +54,8 @@ def fields_text(recipe: Recipe) -> str:
     return ":".join([recipe.element, recipe.tile_text, recipe.scale, *details])
 
 
-def parse(written: str) -> Recipe:
-    """The recipe of that name or written form.
+def parse(written: str | Recipe) -> Recipe:
+    """The recipe of that name or written form; a recipe is given back as it is.
 
     The written form is a name from `catalogue.NAMED` or an element format, then, separated by
     colons and in any order, what differs: a tile (`1x64`, `128x1`, `*x*`), a scale (`float32`,
@@ -75,6 +75,8 @@ def parse(written: str) -> Recipe:
     RecipeError
         If the text cannot be understood; the message names the nearest known recipes.
     """
+    if isinstance(written, Recipe):
+        return written
     head, *options = (part.strip() for part in written.split(":"))
     base = _head(head)
     changes: dict[str, Any] = {}

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import numscope
 from numscope import ErrorSums, Recipe, panels, streaming
 from numscope.engines import Threads
-from numscope.errors import DumpError
+from numscope.errors import ArrayError
 from tests import reference
 from tests.agreement import assert_agree, ratios, record
 from tests.strategies import ORDINARY, detailed_recipes, recipes, tensors
@@ -259,7 +259,7 @@ def test_a_row_is_the_last_axis(shape: tuple[int, ...]) -> None:
     "dtype", [np.int8, np.int64, np.uint16, np.bool_, np.complex64, np.longdouble, ml_dtypes.int4]
 )
 def test_what_is_not_a_floating_point_number_is_refused(dtype: Any) -> None:
-    with pytest.raises(DumpError, match="floating-point"):
+    with pytest.raises(ArrayError, match="floating-point"):
         numscope.measure(np.ones((2, 2), dtype), Recipe())
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import numscope
 from numscope import Quantized, Recipe
-from numscope.errors import DumpError
+from numscope.errors import ArrayError
 from tests import reference
 from tests.strategies import ELEMENTS, ORDINARY, detailed_recipes, recipes, tensors
 
@@ -169,5 +169,5 @@ def test_a_row_is_the_last_axis(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("dtype", [np.int32, np.bool_, np.complex64])
 def test_what_is_not_a_floating_point_number_is_refused(dtype: Any) -> None:
-    with pytest.raises(DumpError, match="floating-point"):
+    with pytest.raises(ArrayError, match="floating-point"):
         numscope.quantize(np.ones((2, 2), dtype), Recipe())

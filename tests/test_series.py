@@ -266,6 +266,16 @@ def test_one_tensor_without_tokens_makes_all_charts_show_steps() -> None:
     assert [(table.x_name, table.x) for table in tables] == [("step", (60,)), ("step", (7,))]
 
 
+def test_rows_of_one_step_that_differ_in_tokens_are_one_point() -> None:
+    table = _one(row(sums=_share(4)), row(sums=_share(0), tokens=None))
+    assert (table.x_name, table.x, table.values) == ("step", (60,), ((0.25,),))
+
+
+def test_a_tensor_without_a_step_is_in_no_chart_of_those_that_have_one() -> None:
+    table = _one(row(sums=_share(4)), row(sums=_share(0), step=None, tokens=None))
+    assert (table.x_name, table.x, table.values) == ("tokens", (30720,), ((0.5,),))
+
+
 def test_a_tensor_without_a_layer_does_not_decide_about_tokens() -> None:
     assert _one(row(), row(layer=None, tokens=None)).x_name == "tokens"
 
