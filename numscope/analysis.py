@@ -1,25 +1,49 @@
 """Work on dump files → rows, given something to map with.
 
-A dump file is opened once for all that is measured in it. Nothing here prints, writes or knows
-where the results go.
+A dump file is opened once for all that is measured in it. A small one is a single piece of work, a
+large one is measured strip by strip. Nothing here prints, writes or knows where the results go.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numscope
 from numscope import dumps, streaming, tables
 from numscope.dumps import Kind, Problem, TensorRef
-from numscope.engines import Threads, usable_cpus
-from numscope.errors import DumpError
+from numscope.dumps.folders import folder_at
+from numscope.engines import Threads
+from numscope.errors import DumpError, EngineError
 from numscope.measure import ErrorSums
 from numscope.plans import DEFAULT_KINDS, FileWork, Selection, plan, schemes
 from numscope.recipes import Recipe, Tile
+from numscope.resources import usable_cpus
 from numscope.tables import Row
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Makes a context for each time that work waits for a file.
+Waiting = Callable[[], AbstractContextManager[object]]
+
+#: As `measure_apart` takes it.
+Apart = Callable[
+    [
+        Callable[[FileWork], "FileResult"],
+        Iterable[FileWork],
+        Callable[[FileWork, str], "FileResult"],
+    ],
+    Iterator["FileResult"],
+]
+
+#: Files whose tensors take no more bytes are measured by one thread.
+SMALL_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +52,7 @@ class FileResult:
 
     work: FileWork
     rows: tuple[Row, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[Problem, ...] = ()
 
 
 def analyze(
@@ -82,7 +106,7 @@ def analyze(
         found, selection, schemes(recipes, tiles), npy_dtype=scan_options.get("npy_dtype")
     )
     with Threads(jobs or usable_cpus()) as engine:
-        results = list(measure_files(work, engine.map))
+        results = list(measure_files(work, engine.map, while_reading=engine.while_reading))
     problems = [
         *found.problems,
         *remarks,
@@ -98,6 +122,7 @@ def measure_files(
     work: Iterable[FileWork],
     over: streaming.Map[Any, Any],
     on_bytes: Callable[[int], object] = lambda _: None,
+    while_reading: Waiting = nullcontext,
 ) -> Iterator[FileResult]:
     """Measure dump files, one result per file in their order.
 
@@ -106,16 +131,18 @@ def measure_files(
     work
         The files.
     over
-        What to map pieces of work with; a large tensor has many, a small one is a single one. The
-        rows do not depend on it.
+        What to map pieces of work with. The rows do not depend on it.
     on_bytes
         Called now and then with how many bytes more have been measured or given up.
+    while_reading
+        Makes a context for each time that a piece waits for a file.
     """
     opened: dict[str, dumps.DumpFile] = {}
-    done = over(_measure_piece, _pieces(work, over, opened))
+    measure = partial(_measure_piece, while_reading=while_reading)
+    done = over(measure, _pieces(work, over, opened, while_reading))
     try:
         for file, pieces in groupby(done, key=lambda piece: piece.file):
-            yield _file_result(file, pieces, on_bytes)
+            yield _file_result(file, opened.get(file.path), _counted(pieces, file.bytes, on_bytes))
             if dump := opened.pop(file.path, None):
                 dump.close()
     finally:
@@ -125,15 +152,67 @@ def measure_files(
             dump.close()
 
 
+def measure_file(file: FileWork, while_reading: Waiting = nullcontext) -> FileResult:
+    """Measure one dump file in this thread, as `measure_files` does."""
+    measure = partial(_measure_piece, while_reading=while_reading)
+    try:
+        with while_reading():
+            dump = _open(file)
+    except DumpError as error:
+        return _unread(file, error)
+    with dump:
+        return _file_result(file, dump, map(measure, _strips(file, dump, map, while_reading)))
+
+
+def measure_apart(work: Iterable[FileWork], over: Apart) -> Iterator[FileResult]:
+    """Measure dump files where `over` likes, in any order; what fails there is tried once more.
+
+    Parameters
+    ----------
+    work
+        The files.
+    over
+        Maps a function over items, and gives what its last argument makes of an item if nobody can
+        call the function and come back.
+    """
+    measure = partial(_measure_there, numscope.__version__)
+    failed: list[FileWork] = []
+    for result in over(measure, work, _lost):
+        if any(each.failure for each in result.problems):
+            failed.append(result.work)
+        else:
+            yield result
+    yield from over(measure, failed, _lost)
+
+
+def _measure_there(version: str, file: FileWork) -> FileResult:
+    """Measure a file in another process.
+
+    Raises
+    ------
+    EngineError
+        If another version of numscope would do it.
+    """
+    if version != numscope.__version__:
+        raise EngineError(
+            f"a worker has numscope {numscope.__version__} instead of {version}; install the same"
+        )
+    return measure_file(file)
+
+
+def _lost(file: FileWork, message: str) -> FileResult:
+    return FileResult(file, (), (Problem(file.path, message),))
+
+
 def _file_result(
-    file: FileWork, pieces: Iterable[_Piece], on_bytes: Callable[[int], object]
+    file: FileWork, dump: dumps.DumpFile | None, pieces: Iterable[_Piece]
 ) -> FileResult:
     rows: list[Row] = []
     problems: list[Problem] = []
-    pieces = _counted(pieces, file.bytes, on_bytes)
+    whole: FileResult | None = None
     for position, parts in groupby(pieces, key=lambda piece: piece.position):
         if position is None:
-            problems.extend(Problem(file.path, str(part.outcome)) for part in parts)
+            whole = next(piece.result for piece in parts)
             continue
         ref, recipes = file.tensors[position]
         try:
@@ -145,7 +224,7 @@ def _file_result(
             tables.row(ref, each.recipe, records[index], label=each.label)
             for index, each in enumerate(recipes)
         )
-    return FileResult(file, tuple(rows), tuple(problems))
+    return whole or _believed(FileResult(file, tuple(rows), tuple(problems)), dump)
 
 
 def _counted(
@@ -160,44 +239,115 @@ def _counted(
 
 
 class _Piece(NamedTuple):
-    """A strip of a tensor to measure, or its outcome.
+    """A strip of a tensor to measure, or its outcome; or a whole file.
 
-    `position` is the tensor's in its file, `None` for what is about the file; `indices` are the
-    recipes of the reading.
+    `position` is the tensor's in its file, `None` for a whole file, which then has a `result`;
+    `indices` are the recipes of the reading.
     """
 
     file: FileWork
-    position: int | None
-    indices: list[int]
-    reading: streaming.Reading | None
-    start: int
+    position: int | None = None
+    indices: Sequence[int] = ()
+    reading: streaming.Reading | None = None
+    start: int = 0
     bytes: int = 0
     outcome: list[ErrorSums] | DumpError | None = None
+    result: FileResult | None = None
 
 
 def _pieces(
-    work: Iterable[FileWork], over: streaming.Map[Any, Any], opened: dict[str, dumps.DumpFile]
+    work: Iterable[FileWork],
+    over: streaming.Map[Any, Any],
+    opened: dict[str, dumps.DumpFile],
+    while_reading: Waiting,
 ) -> Iterator[_Piece]:
-    """The strips of all tensors in order. Whoever takes the last one of a file closes the file."""
+    """Small files, and the strips of large ones, in order.
+
+    Whoever takes the last strip of a file closes it.
+    """
     for file in work:
-        try:
-            dump = dumps.open_file(file.root, file.path, npy_dtype=file.npy_dtype)
-            opened[file.path] = dump
-        except DumpError as error:
-            yield _Piece(file, None, [], None, 0, outcome=error)
+        if file.bytes <= SMALL_BYTES:
+            yield _Piece(file)
             continue
-        for position, (ref, recipes) in enumerate(file.tensors):
-            try:
-                source = _array(dump, ref)
-                wanted = [each.recipe for each in recipes]
-                for indices, reading in streaming.readings(source, wanted, over):
-                    # A further reading of the same tensor is no progress.
-                    row_bytes = source.cols * source.dtype.itemsize if 0 in indices else 0
-                    for start in reading.panels.strips:
-                        rows = reading.panels.strip_stop(start) - start
-                        yield _Piece(file, position, indices, reading, start, rows * row_bytes)
-            except DumpError as error:
-                yield _Piece(file, position, [], None, 0, outcome=error)
+        try:
+            dump = opened[file.path] = _open(file)
+        except DumpError as error:
+            yield _Piece(file, result=_unread(file, error))
+            continue
+        yield from _strips(file, dump, over, while_reading)
+
+
+def _strips(
+    file: FileWork,
+    dump: dumps.DumpFile,
+    over: streaming.Map[Any, Any],
+    while_reading: Waiting,
+) -> Iterator[_Piece]:
+    """The strips of all tensors of a file."""
+    for position, (ref, recipes) in enumerate(file.tensors):
+        try:
+            source = _Waited(_array(dump, ref), while_reading)
+            wanted = [each.recipe for each in recipes]
+            for indices, reading in streaming.readings(source, wanted, over):
+                # A further reading of the same tensor is no progress.
+                row_bytes = source.cols * source.dtype.itemsize if 0 in indices else 0
+                for start in reading.panels.strips:
+                    rows = reading.panels.strip_stop(start) - start
+                    yield _Piece(file, position, indices, reading, start, rows * row_bytes)
+        except DumpError as error:
+            yield _Piece(file, position, outcome=error)
+
+
+class _Waited:
+    """A stored tensor that is read inside a context."""
+
+    def __init__(self, array: dumps.StoredArray, while_reading: Waiting) -> None:
+        self._array = array
+        self._while_reading = while_reading
+        self.rows, self.cols, self.dtype = array.rows, array.cols, array.dtype
+
+    def read(self, row_start: int, row_stop: int, col_start: int, col_stop: int) -> NDArray[Any]:
+        """Read that part."""
+        with self._while_reading():
+            return self._array.read(row_start, row_stop, col_start, col_stop)
+
+
+def _open(file: FileWork) -> dumps.DumpFile:
+    return dumps.open_file(file.root, file.path, npy_dtype=file.npy_dtype)
+
+
+def _unread(file: FileWork, error: DumpError) -> FileResult:
+    """The result of a file that cannot be opened."""
+    now = folder_at(file.root).stamp(file.path)
+    if now and file.stamp and now.size > file.stamp.size:
+        return _left(file)
+    return FileResult(file, (), (Problem(file.path, str(error)),))
+
+
+def _believed(result: FileResult, dump: dumps.DumpFile | None) -> FileResult:
+    """The result, unless the file was changed meanwhile."""
+    file = result.work
+    if dump is None or file.stamp is None:
+        return result
+    try:
+        now = dump.stamp_now
+    except DumpError as error:
+        return _unread(file, error)
+    if now.size > dump.stamp.size:
+        return _left(file)
+    if not result.problems and now != dump.stamp:
+        message = "was changed while it was being read; the next run measures it again"
+        return FileResult(file, (), (Problem(file.path, message),))
+    if not result.problems and dump.stamp != file.stamp:
+        message = "was replaced since it was scanned"
+        return replace(result, problems=(Problem(file.path, message, failure=False),))
+    return result
+
+
+def _left(file: FileWork) -> FileResult:
+    """The result of a file that is not yet whole."""
+    message = "is still being written: it has grown since it was scanned; left for the next run"
+    return FileResult(file, (), (Problem(file.path, message, failure=False),))
 
 
 def _array(dump: dumps.DumpFile, ref: TensorRef) -> dumps.StoredArray:
@@ -214,9 +364,11 @@ def _array(dump: dumps.DumpFile, ref: TensorRef) -> dumps.StoredArray:
     return array
 
 
-def _measure_piece(piece: _Piece) -> _Piece:
-    if piece.reading is None:
+def _measure_piece(piece: _Piece, while_reading: Waiting) -> _Piece:
+    if piece.outcome or piece.result:
         return piece
+    if piece.reading is None:
+        return piece._replace(result=measure_file(piece.file, while_reading))
     try:
         return piece._replace(outcome=piece.reading.measure(piece.start), reading=None)
     except DumpError as error:
@@ -234,11 +386,11 @@ def _merged(pieces: Iterable[_Piece]) -> dict[int, ErrorSums]:
     records: dict[int, ErrorSums] = {}
     failed: DumpError | None = None
     for piece in pieces:
-        if isinstance(piece.outcome, DumpError):
+        if isinstance(piece.outcome, list):
+            for index, record in zip(piece.indices, piece.outcome, strict=True):
+                records[index] = records[index] + record if index in records else record
+        elif isinstance(piece.outcome, DumpError):
             failed = failed or piece.outcome
-            continue
-        for index, record in zip(piece.indices, piece.outcome or (), strict=True):
-            records[index] = records[index] + record if index in records else record
     if failed:
         raise failed
     return records

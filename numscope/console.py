@@ -47,6 +47,11 @@ def summary(tables: Sequence[Series]) -> Table:
     return answer
 
 
+def print_plain(console: Console, text: str) -> None:
+    """Print one line as it is, however long."""
+    console.print(Text(_literal(console, text)), soft_wrap=True)
+
+
 def print_written(console: Console, paths: Iterable[Path], base: Path | None = None) -> None:
     """Print the files that were written, one a line, those that differ in the suffix as one.
 
@@ -58,7 +63,7 @@ def print_written(console: Console, paths: Iterable[Path], base: Path | None = N
         suffixes.setdefault(shown.removesuffix(path.suffix), []).append(path.suffix)
     for stem, found in suffixes.items():
         plain = ",".join(suffix.removeprefix(".") for suffix in found)
-        _print_line(console, f"{stem}.{{{plain}}}" if len(found) > 1 else f"{stem}{found[0]}")
+        print_plain(console, f"{stem}.{{{plain}}}" if len(found) > 1 else f"{stem}{found[0]}")
 
 
 def print_problems(
@@ -119,10 +124,6 @@ def _sort_of(problem: Problem) -> str:
 def _print_problem(console: Console, text: str, *, is_failure: bool) -> None:
     label, style = ("error: ", "bold red") if is_failure else ("warning: ", "bold yellow")
     console.print(Text.assemble((label, style), _literal(console, text)), soft_wrap=True)
-
-
-def _print_line(console: Console, text: str) -> None:
-    console.print(Text(_literal(console, text)), soft_wrap=True)
 
 
 def _literal(console: Console, text: str) -> str:

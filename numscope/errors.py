@@ -35,3 +35,7 @@ class ArrayError(NumscopeError, TypeError):
 
 class NothingToDo(NumscopeError):
     """There is nothing to analyse or to draw."""
+
+
+class EngineError(NumscopeError):
+    """What was to do the work cannot: no Dask scheduler, or workers that lack numscope."""

@@ -14,7 +14,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import numscope
-from numscope import dumps, tables
+from numscope import analysis, dumps, tables
 from numscope.analysis import FileResult, analyze, measure_files
 from numscope.engines import Threads
 from numscope.errors import NothingToDo
@@ -319,8 +319,9 @@ def test_a_tensor_that_was_replaced_is_a_problem_of_its_own(
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_file_cut_while_it_is_read_loses_the_tensors_that_are_gone(
-    jobs: int, large_dump: Path, tmp_path: Path
+    jobs: int, large_dump: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(analysis, "SMALL_BYTES", 0)
     path = tmp_path / "step_1.safetensors"
     path.write_bytes((large_dump / "step_1.safetensors").read_bytes())
     (work,) = _work(tmp_path)
@@ -361,7 +362,10 @@ def test_files_are_closed_at_the_end(harm: Callable[[Path], None] | None, tmp_pa
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux")
-def test_files_are_closed_if_nobody_wants_the_rest(tmp_path: Path) -> None:
+def test_files_are_closed_if_nobody_wants_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(analysis, "SMALL_BYTES", 0)
     _dump_of_three(tmp_path)
     before = _open_files()
     with Threads(2) as engine:

@@ -122,11 +122,11 @@ def _lines_of_errors(text: str) -> list[str]:
 def test_analyze_writes_every_file(analysed: Path) -> None:
     found = sorted(str(path.relative_to(analysed)) for path in analysed.rglob("*.*"))
     charts = [f"charts/{name}.{suffix}" for name in CHARTS for suffix in ("csv", "png")]
-    named = [name for name in found if not name.startswith("parts/")]
+    named = [name for name in found if not name.startswith(("parts/", "plans/"))]
     assert named == sorted(
         ["tensors.csv", "layers.csv", "findings.md", "run.json", "charts/overview.png", *charts]
     )
-    assert len(found) - len(named) == 13
+    assert len(found) - len(named) == 13 + 2  # a part of each file, and who was to do what
 
 
 def test_analyze_measures_each_gradient_twice(analysed: Path) -> None:
@@ -142,7 +142,11 @@ def test_analyze_measures_each_gradient_twice(analysed: Path) -> None:
 
 
 def test_parts_together_are_the_table(analysed: Path) -> None:
-    parts = [each for path in (analysed / "parts").iterdir() for each in tables.read_csv(path, Row)]
+    parts = [
+        each
+        for path in (analysed / "parts").iterdir()
+        for each in tables.from_csv(path.read_text().splitlines(keepends=True)[1:], Row, path)
+    ]
     text = tables.to_csv(tables.sort_rows(parts), Row)
     assert text == (analysed / "tensors.csv").read_text()
 
@@ -748,7 +752,7 @@ def test_a_run_that_was_killed_can_be_repeated(
         signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(tables, "merge_layers", interrupted)
+        patch.setattr(tables.LayerSums, "rows", interrupted)
         assert call("analyze", "dump", "--no-charts").code == 130
     left = json.loads((folder / "numscope-out" / "run.json").read_text())
     assert (left["dump"], left["finished"]) == (str(folder / "dump"), False)

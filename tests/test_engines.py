@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from numscope.engines import Threads, usable_cpus
+from numscope.engines import Threads
+from numscope.resources import usable_cpus
 
 
 def _square(n: int) -> int:

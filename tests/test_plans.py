@@ -195,7 +195,7 @@ def test_each_oddity_is_remarked_once(other: dict[str, Any], message: str) -> No
 
 
 def test_without_any_step_all_are_charted_at_step_0() -> None:
-    undated = ref(path="x", step=None, tokens=None)
+    undated = ref(path="x", key=(), step=None, tokens=None)
     assert _remarks(_scan(undated)) == [("x", "no step is named: it is charted at step 0")]
 
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from numscope.dumps import npy, npz, safetensors, torch
 from numscope.dumps.arrays import StoredArray
 from numscope.dumps.contents import Opened
 from numscope.dumps.dtypes import FLOAT_TYPES
+from numscope.dumps.folders import Folder, folder_at
 from numscope.dumps.foreign import refuse_disguise
 from numscope.dumps.refs import Key
 from numscope.dumps.scratch import Scratch, unpack_gzip
-from numscope.dumps.sources import FileSource, MemorySource, Source, open_source, read_bytes
+from numscope.dumps.sources import MemorySource, OpenFile, Source, Stamp, read_bytes
 from numscope.errors import DumpError, UsageError
 
 if TYPE_CHECKING:
@@ -98,6 +98,8 @@ class DumpFile(Mapping[Key, StoredArray]):
         The entry of `FILE_FORMATS` that read it.
     size
         Of the file, in bytes.
+    stamp
+        Its size and when it was changed last, as it was when it was opened.
     metadata
         What the file says about itself, as strings.
     remarks
@@ -105,7 +107,7 @@ class DumpFile(Mapping[Key, StoredArray]):
     """
 
     def __init__(
-        self, file: FileSource, scratch: Scratch, file_format: FileFormat, contents: Contents
+        self, file: OpenFile, scratch: Scratch, file_format: FileFormat, contents: Contents
     ) -> None:
         self._file = file
         self._scratch = scratch
@@ -114,6 +116,7 @@ class DumpFile(Mapping[Key, StoredArray]):
         self._passed_over = contents.passed_over
         self.format = file_format
         self.size: int = file.size
+        self.stamp = file.opened
         self.metadata: Mapping[str, str] = contents.metadata
         self.remarks: tuple[Remark, ...] = contents.remarks
 
@@ -142,12 +145,23 @@ class DumpFile(Mapping[Key, StoredArray]):
         """The keys of all tensors, also of those that are passed over."""
         return frozenset(self._arrays) | self._passed_over
 
+    @property
+    def stamp_now(self) -> Stamp:
+        """The stamp as it is now: another one if the file has changed since it was opened.
+
+        Raises
+        ------
+        DumpError
+            If the file system can no longer tell.
+        """
+        return self._file.stamp
+
     def close(self) -> None:
         """Close the file, if it is open. The tensors can no longer be read."""
         if not self._is_closed:
             self._is_closed = True
             self._scratch.close()
-            os.close(self._file.descriptor)
+            self._file.close()
 
 
 def format_by_name(path: str) -> FileFormat | None:
@@ -163,7 +177,9 @@ def stem_of(file_name: str) -> str:
     return file_name[: len(name) - max(map(len, ends), default=0)]
 
 
-def open_file(root: str | os.PathLike[str], path: str, *, npy_dtype: str | None = None) -> DumpFile:
+def open_file(
+    root: str | os.PathLike[str] | Folder, path: str, *, npy_dtype: str | None = None
+) -> DumpFile:
     """Open a dump file of any known format, reading no more than its header.
 
     Parameters
@@ -188,7 +204,7 @@ def open_file(root: str | os.PathLike[str], path: str, *, npy_dtype: str | None 
 
 
 def open_if_known(
-    root: str | os.PathLike[str], path: str, *, npy_dtype: str | None = None
+    root: str | os.PathLike[str] | Folder, path: str, *, npy_dtype: str | None = None
 ) -> DumpFile | None:
     """Open a dump file, or give `None` if neither its name nor its bytes are those of a format.
 
@@ -199,7 +215,7 @@ def open_if_known(
     """
     if npy_dtype is not None and npy_dtype not in FLOAT_TYPES:
         raise UsageError(f"unknown dtype {npy_dtype!r}; known are {', '.join(FLOAT_TYPES)}")
-    file = open_source(Path(root, path))
+    file = folder_at(root).open(path)
     scratch = Scratch()
     dump = None
     try:
@@ -210,11 +226,11 @@ def open_if_known(
     finally:
         if dump is None:
             scratch.close()
-            os.close(file.descriptor)
+            file.close()
 
 
 def _read(
-    file: FileSource, scratch: Scratch, by_name: FileFormat | None, npy_dtype: str | None
+    file: OpenFile, scratch: Scratch, by_name: FileFormat | None, npy_dtype: str | None
 ) -> tuple[FileFormat, Contents] | None:
     """Recognise a file, by its first bytes rather than by its name, and read what it holds."""
     source: Source = file

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from numscope.dumps.contents import Remark
 from numscope.dumps.places import Identity
 from numscope.dumps.refs import Problem, TensorRef
+from numscope.dumps.sources import Stamp
 
 
 @dataclass(slots=True)
@@ -17,12 +18,19 @@ class Gathered:
     problems: list[Problem] = field(default_factory=list)
     counts: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     foreign: set[str] = field(default_factory=set)
+    stamps: dict[str, Stamp] = field(default_factory=dict)
     files: int = 0
     bytes: int = 0
 
     def add_failure(self, where: str, message: str) -> None:
         """Note that something could not be read."""
         self.problems.append(Problem(where, message))
+
+    def add_unreadable(self, path: str, message: str, stamp: Stamp | None) -> None:
+        """Note that a file could not be read, and its state then: it may not be finished yet."""
+        self.add_failure(path, message)
+        if stamp is not None:
+            self.stamps[path] = stamp
 
     def add_foreign(self, where: str, message: str) -> None:
         """Note, once for each place, what is there instead of a dump."""

@@ -9,10 +9,10 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from numscope.dumps import sharded
 from numscope.dumps.files import DumpFile, open_if_known, stem_of
+from numscope.dumps.folders import Folder
 from numscope.dumps.foreign import foreign_by_name
 from numscope.dumps.gathering import Gathered
 from numscope.dumps.layouts import Layout, identify, layouts_with
@@ -105,10 +105,10 @@ def scan(
         If `npy_dtype` is no floating-point type or `pattern` cannot be meant.
     """
     layouts = layouts_with(pattern)
-    root, paths, problems = walk(Path(path))
+    root, paths, problems = walk(path)
     origin = _Origin(
         root=root,
-        context=root.resolve().parts[1:][-CONTEXT_LENGTH:],
+        context=tuple(root.context[-CONTEXT_LENGTH:]),
         layouts=layouts,
         tokens=Tokens(tokens_per_step, tokens_map, step_offset),
         sidecars=Sidecars(root),
@@ -131,6 +131,8 @@ def scan(
         files=gathered.files,
         bytes=gathered.bytes,
         left_out=tuple(settled.left_out),
+        folder=root.name,
+        stamps=gathered.stamps,
     )
 
 
@@ -138,7 +140,7 @@ def scan(
 class _Origin:
     """Where files come from, and how they are read and their tensors named."""
 
-    root: Path
+    root: Folder
     context: tuple[str, ...]
     layouts: tuple[Layout, ...]
     tokens: Tokens
@@ -157,7 +159,7 @@ def _look_at(gathered: Gathered, origin: _Origin, path: str, *, is_asked_for: bo
         try:
             dump = open_if_known(origin.root, path, npy_dtype=origin.npy_dtype)
         except DumpError as error:
-            gathered.add_failure(path, str(error))
+            gathered.add_unreadable(path, str(error), origin.root.stamp(path))
             return
         if dump is not None:
             with dump:
@@ -168,6 +170,7 @@ def _take_in(gathered: Gathered, origin: _Origin, path: str, dump: DumpFile) -> 
     """Take in everything that one file holds."""
     gathered.files += 1
     gathered.bytes += dump.size
+    gathered.stamps[path] = dump.stamp
     for remark in dump.remarks:
         gathered.add_remark(path, remark)
     *folders, file_name = path.split("/")
@@ -183,7 +186,7 @@ def _take_in(gathered: Gathered, origin: _Origin, path: str, dump: DumpFile) -> 
     for key, array in dump.items():
         layout, identity = identify(replace(place, key=key), origin.layouts)
         ref = TensorRef(
-            root=str(origin.root),
+            root=origin.root.name,
             path=path,
             key=key,
             shape=array.shape,
