@@ -203,7 +203,7 @@ def open_if_known(
     scratch = Scratch()
     dump = None
     try:
-        found = _read(file, scratch, format_by_name(path), npy_dtype)
+        found = _read_or_refuse(file, scratch, format_by_name(path), npy_dtype)
         if found is not None:
             dump = DumpFile(file, scratch, *found)
         return dump
@@ -211,6 +211,26 @@ def open_if_known(
         if dump is None:
             scratch.close()
             os.close(file.descriptor)
+
+
+_UNEXPECTED = (ValueError, OverflowError, RecursionError, MemoryError)
+"""What Python raises when a file asks for too much; readers refuse what they know of themselves."""
+
+
+def _read_or_refuse(
+    file: FileSource, scratch: Scratch, by_name: FileFormat | None, npy_dtype: str | None
+) -> tuple[FileFormat, Contents] | None:
+    """Read a file as `_read` does, whatever is in it.
+
+    Raises
+    ------
+    DumpError
+        If it cannot be read, also where its reader did not think of it.
+    """
+    try:
+        return _read(file, scratch, by_name, npy_dtype)
+    except _UNEXPECTED as error:
+        raise DumpError(f"is damaged in an unknown way ({type(error).__name__})") from error
 
 
 def _read(
