@@ -14,6 +14,7 @@ import pytest
 
 from numscope import dumps
 from numscope.dumps import scratch, torch_values, trees
+from numscope.dumps.sources import MemorySource
 from numscope.errors import DumpError
 from tests.torch_files import (
     Tensor,
@@ -130,6 +131,67 @@ def test_compressed_and_gzipped_files(tmp_path: Path) -> None:
     packed = gzip.compress(file_of(t=Tensor(values)).zip_bytes())
     np.testing.assert_array_equal(_read(tmp_path, packed, "x.pt.gz")["t",], values)
     np.testing.assert_array_equal(_read(tmp_path, packed, "x.ckpt")["t",], values)
+
+
+def test_gzip_files_put_one_behind_the_other_are_one(tmp_path: Path) -> None:
+    content = file_of(t=Tensor(X)).zip_bytes()
+    parts = [gzip.compress(content[:100]), gzip.compress(b""), gzip.compress(content[100:])]
+    for packed in (b"".join(parts), b"".join(parts) + bytes(512), bytes(9).join(parts)):
+        np.testing.assert_array_equal(_read(tmp_path, packed, "x.pt.gz")["t",], X)
+    with pytest.raises(DumpError, match="cannot be unpacked"):
+        _read(tmp_path, b"".join(parts) + b"more", "x.pt.gz")
+    with pytest.raises(DumpError, match="cut short"):
+        _read(tmp_path, b"".join(parts)[:-1], "x.pt.gz")
+
+
+def test_many_empty_gzip_files_are_passed_in_no_time() -> None:
+    packed = MemorySource(gzip.compress(b"", mtime=0) * 50_000 + gzip.compress(b"end"))
+    assert b"".join(scratch.inflate(packed, scratch.GZIP, "x")) == b"end"
+
+
+def test_what_is_packed_twice_is_refused(tmp_path: Path) -> None:
+    packed = gzip.compress(gzip.compress(file_of(t=Tensor(X)).zip_bytes()))
+    with pytest.raises(DumpError, match="packed twice"):
+        _read(tmp_path, packed, "x.pt.gz")
+
+
+def test_all_that_is_unpacked_is_limited_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = np.random.default_rng(0).standard_normal((50, 40)).astype(np.float32)
+    tensors = {key: Tensor(values, key=key) for key in "abc"}
+    file = replace(file_of(**tensors), compression=zipfile.ZIP_DEFLATED)
+    monkeypatch.setattr(scratch, "TOTAL_LIMIT", 2 * values.nbytes + 1)
+    with _open(tmp_path, file.zip_bytes()) as dump:
+        for key in "ab":
+            np.testing.assert_array_equal(dump[key,].read(0, 50), values)
+        with pytest.raises(DumpError, match="refused"):
+            dump["c",].read(0, 50)
+        np.testing.assert_array_equal(dump["a",].read(0, 50), values)
+
+
+def _pointing(content: bytes, member: bytes, to: bytes) -> bytes:
+    """Make the directory's entry of a member lead to where another one is."""
+    data = bytearray(content)
+    first = data.index(b"PK\1\2")
+    place, other = (data.index(name, first) - 46 for name in (member, to))
+    data[place + 42 : place + 46] = data[other + 42 : other + 46]
+    return bytes(data)
+
+
+def test_members_that_share_bytes_are_refused(tmp_path: Path) -> None:
+    content = file_of(a=Tensor(X), b=Tensor(X, key="1")).zip_bytes()
+    with pytest.raises(DumpError, match="overlaps the next one"):
+        _read(tmp_path, _pointing(content, b"archive/data/1", b"archive/data/0"))
+
+
+def test_a_member_whose_own_header_moves_it_onto_the_next_is_refused(tmp_path: Path) -> None:
+    data = bytearray(file_of(a=Tensor(X), b=Tensor(X, key="1")).zip_bytes())
+    place = data.index(b"archive/data/0") - 30
+    data[place + 28 : place + 30] = (10).to_bytes(2, "little")
+    with _open(tmp_path, bytes(data)) as dump:
+        assert list(dump) == [("b",)]
+        assert "runs into what is behind it" in dump.remarks[0].message
 
 
 def test_what_unpacks_to_far_too_much_is_refused(
