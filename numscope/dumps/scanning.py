@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from numscope.dumps import sharded
-from numscope.dumps.files import DumpFile, open_if_known, stem_of
+from numscope.dumps.files import DumpFile, format_by_name, open_if_known, stem_of
 from numscope.dumps.foreign import foreign_by_name
 from numscope.dumps.gathering import Gathered
 from numscope.dumps.layouts import Layout, identify, layouts_with
@@ -21,7 +21,7 @@ from numscope.dumps.refs import Problem, Scan, TensorRef
 from numscope.dumps.settling import Numbering, settle
 from numscope.dumps.sidecars import Sidecars
 from numscope.dumps.walking import walk
-from numscope.errors import DumpError
+from numscope.errors import DumpError, NotOpened
 
 CONTEXT_LENGTH = 4
 """How many folders of the dump folder's own path may tell something about its tensors."""
@@ -157,7 +157,10 @@ def _look_at(gathered: Gathered, origin: _Origin, path: str, *, is_asked_for: bo
         try:
             dump = open_if_known(origin.root, path, npy_dtype=origin.npy_dtype)
         except DumpError as error:
-            gathered.add_failure(path, str(error))
+            # A link `latest` that leads nowhere, or a socket, is not missing from any table.
+            is_claimed = is_asked_for or format_by_name(path) is not None
+            is_failure = is_claimed or not isinstance(error, NotOpened)
+            gathered.problems.append(Problem(path, str(error), failure=is_failure))
             return
         if dump is not None:
             with dump:
@@ -170,6 +173,7 @@ def _take_in(gathered: Gathered, origin: _Origin, path: str, dump: DumpFile) -> 
     gathered.bytes += dump.size
     for remark in dump.remarks:
         gathered.add_remark(path, remark)
+    gathered.add_alike(path, dump)
     *folders, file_name = path.split("/")
     place = Place(
         context=origin.context,

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from numscope.dumps.files import open_file
 from numscope.dumps.refs import Problem
+from numscope.dumps.sources import read_file
 from numscope.errors import DumpError
 
 INDEX_SUFFIX = ".safetensors.index.json"
@@ -83,12 +84,8 @@ def _tensors_by_shard(path: Path) -> dict[str, list[str]]:
         If the index cannot be read or is no index.
     """
     try:
-        if path.stat().st_size > INDEX_LIMIT:
-            raise DumpError(f"is larger than {INDEX_LIMIT} bytes")
-        content = json.loads(path.read_bytes())
-    except OSError as error:
-        raise DumpError(f"cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
+        content = json.loads(read_file(path, INDEX_LIMIT))
+    except (ValueError, RecursionError, MemoryError) as error:
         raise DumpError("is no JSON") from error
     weight_map = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(weight_map, dict):

@@ -11,7 +11,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from numscope.errors import DumpError
+from numscope.errors import DumpError, NotOpened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,19 +109,36 @@ def read_bytes(source: Source, offset: int, count: int) -> bytes:
     return bytes(target)
 
 
+def read_file(path: Path, limit: int) -> bytes:
+    """Read a whole regular file.
+
+    Raises
+    ------
+    DumpError
+        If it cannot be read or is larger than `limit` bytes.
+    """
+    source = open_source(path)
+    try:
+        if source.size > limit:
+            raise DumpError(f"is larger than {limit} bytes")
+        return read_bytes(source, 0, source.size)
+    finally:
+        os.close(source.descriptor)
+
+
 def open_source(path: Path) -> FileSource:
     """Open a regular file for reading at any offset.
 
     Raises
     ------
-    DumpError
+    NotOpened
         If it does not exist, may not be read, or is a folder, a pipe or a device.
     """
     try:
         # Without O_NONBLOCK a pipe that happens to lie in the folder would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise DumpError(f"cannot be opened: {error.strerror}") from error
+        raise NotOpened(f"cannot be opened: {error.strerror}") from error
     try:
         return FileSource(descriptor, _size_of_file(descriptor))
     except BaseException:
@@ -134,14 +151,14 @@ def _size_of_file(descriptor: int) -> int:
 
     Raises
     ------
-    DumpError
+    NotOpened
         If it is no regular file, or has gone.
     """
     try:
         status = os.fstat(descriptor)
     except OSError as error:
-        raise DumpError(f"cannot be read: {error.strerror}") from error
+        raise NotOpened(f"cannot be read: {error.strerror}") from error
     if stat.S_ISREG(status.st_mode):
         return status.st_size
     what = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or a device"
-    raise DumpError(f"is {what}, not a file")
+    raise NotOpened(f"is {what}, not a file")
