@@ -96,6 +96,19 @@ def grid(*, has_header: bool = True) -> Table:
     return Table(box=None, show_header=has_header, pad_edge=False, padding=(0, 2, 0, 0))
 
 
+def literal(text: str) -> str:
+    r"""The text in one line: what is not printable, such as a tab or a line break, as an escape.
+
+    Examples
+    --------
+    >>> print(literal("layers.0\tfc\n"))
+    layers.0\tfc\n
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def _worst_cells(table: Series) -> tuple[str, str, str]:
     point = worst(table)
     if point is None:
@@ -128,5 +141,4 @@ def _print_problem(console: Console, text: str, *, is_failure: bool) -> None:
 
 def _literal(console: Console, text: str) -> str:
     """The text with escapes for what is not printable or not in the console's encoding."""
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    return shown.encode(console.encoding, "backslashreplace").decode(console.encoding)
+    return literal(text).encode(console.encoding, "backslashreplace").decode(console.encoding)

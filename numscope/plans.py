@@ -203,13 +203,18 @@ def _remark(refs: Sequence[TensorRef], message: str) -> list[Problem]:
 
 
 def _absent(found: Scan, selection: Selection) -> list[Problem]:
-    """A remark for layers and steps that were asked for and are not there."""
+    """A remark for layers and steps that were asked for one by one and are not there.
+
+    Numbers beside others that were asked for are taken as a range, which only narrows.
+    """
     remarks = []
     for word, wanted, present in (
         ("layer", selection.layers, {ref.layer for ref in found}),
         ("step", selection.steps, {ref.step for ref in found}),
     ):
-        missing = sorted((wanted or frozenset()) - present)
+        asked = wanted or frozenset()
+        single = {n for n in asked if n - 1 not in asked and n + 1 not in asked}
+        missing = single - present
         if missing:
             remarks.append(
                 Problem(found.root, f"has no {word} {amounts.ranges(missing)}", failure=False)

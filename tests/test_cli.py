@@ -666,7 +666,7 @@ def test_the_same_run_again_replaces_its_results(call: Call, folder: Path) -> No
         (["--layers", "a"], "'--layers': 'a' is not a list such as 0,4,8 or 0-16"),
         (["--layers", "0,,4"], "'--layers': '0,,4' is not a list such as 0,4,8 or 0-16"),
         (["--layers", "-1"], "'--layers': '-1' is not a list such as 0,4,8 or 0-16"),
-        (["--steps", "5-2"], "'--steps': '5-2' is not a range from small to large"),
+        (["--steps", "5-2"], "'--steps': '5-2' is not a range from small to large, of at"),
         (
             ["--kinds", "activations"],
             "'--kinds': 'activations' is no kind; known are activation, gradient, weight, output",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,6 +94,10 @@ def test_any_rank_is_taken_as_rows_and_columns(
         (0, (2,), (-1,)),
         (0, (2, 2), (1,)),
         (0, (1 << 40, 1 << 40), (1, 0)),
+        (0, (1 << 62, 1 << 62, 0), (1, 1, 1)),
+        (0, (1 << 80, 0), (1, 1)),
+        (0, (4, 4), (1 << 63, 1)),
+        (0, (1,) * 65, (1,) * 65),
     ],
 )
 def test_a_view_that_leaves_its_data_is_refused(
@@ -100,6 +105,43 @@ def test_a_view_that_leaves_its_data_is_refused(
 ) -> None:
     with pytest.raises(DumpError):
         strided_array(SOURCE, offset, NUMBERS.dtype, shape, strides)
+
+
+@pytest.mark.parametrize("shape", [(1 << 80, 0), (1 << 62, 0), (1 << 40, 0, 1 << 30), (1,) * 65])
+def test_a_shape_that_numpy_cannot_have_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"too big|too large|[Mm]aximum"):
+        np.empty(0 if 0 in shape else 1, NUMBERS.dtype).reshape(shape)
+    with pytest.raises(DumpError):
+        contiguous_array(SOURCE, 0, NUMBERS.dtype, shape)
+    with pytest.raises(DumpError):
+        packed_array(SOURCE, 0, NUMBERS.dtype, shape, 4)
+
+
+@dataclass
+class Watched:
+    """A source that notes the largest of the reads it is asked for."""
+
+    data: MemorySource
+    largest: int = 0
+
+    @property
+    def size(self) -> int:
+        return self.data.size
+
+    def read_into(self, target: memoryview, offset: int) -> None:
+        self.largest = max(self.largest, len(target))
+        self.data.read_into(target, offset)
+
+
+@pytest.mark.parametrize("strides", [(1, 8), (9, 2), (1, 64), (64, 8)])
+def test_no_read_is_larger_than_the_limit_and_the_result(
+    strides: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strided, "READ_LIMIT", 64)
+    source = Watched(SOURCE)
+    array = strided_array(source, 0, NUMBERS.dtype, (40, 6), strides)
+    array.read(0, 40)
+    assert 0 < source.largest <= 64
 
 
 def test_a_view_of_terabytes_of_one_value_is_legal() -> None:

@@ -25,19 +25,19 @@ PACKAGE = REPOSITORY / "numscope"
 #: Imports point only upward in this list, which is the one of DESIGN.md with what came later. A new
 #: module has its place in it; those of `dumps` are a matter of that package.
 ORDER = (
-    *("version", "errors", "formats", "recipes", "catalogue", "written", "costs", "inputs"),
-    *("compiling", "kernels", "scales", "quantize", "measure", "panels", "tiling", "streaming"),
-    *("dumps", "writing", "tables", "sorting", "amounts", "resources", "engines", "clusters"),
-    *("plans", "growing", "shards", "parts", "runs", "analysis", "workers"),
-    *("series", "findings", "palette", "axes", "legend", "charts", "gallery"),
-    *("results", "merging", "progress", "console", "logs", "batches", "recipe_pages", "inventory"),
-    *("__init__", "stopping", "options", "batch_options", "cli", "__main__"),
+    *("version", "errors", "formats", "recipes", "checks", "catalogue", "written", "costs"),
+    *("inputs", "compiling", "extremes", "kernels", "expressions", "scales", "quantize", "measure"),
+    *("panels", "tiling", "streaming", "dumps", "writing", "tables", "sorting", "amounts"),
+    *("resources", "engines", "clusters", "plans", "growing", "shards", "parts", "runs"),
+    *("analysis", "workers", "series", "findings", "palette", "axes", "legend", "charts"),
+    *("gallery", "results", "merging", "progress", "console", "logs", "batches", "recipe_pages"),
+    *("inventory", "__init__", "stopping", "options", "batch_options", "cli", "__main__"),
 )
 
 #: What looks downward all the same, inside a function: the names that a notebook wants are at the
 #: top, beside the values that they give, and what they run is compiled when it is needed.
 FACADES = {
-    "recipes": {"written"},
+    "recipes": {"checks", "written"},
     "quantize": {"panels", "tiling"},
     "measure": {"streaming"},
 }
@@ -120,7 +120,7 @@ def test_reading_dumps_has_no_circle() -> None:
         ("click", {"batch_options", "cli", "options"}),
         ("rich", {"cli", "console", "inventory", "logs", "progress", "recipe_pages"}),
         ("matplotlib", {"axes", "charts", "legend"}),
-        ("numba", {"compiling", "kernels"}),
+        ("numba", {"compiling", "extremes", "kernels"}),
         ("safetensors", set()),
         ("distributed", {"clusters"}),
         ("fsspec", {"dumps.remote"}),
@@ -197,9 +197,9 @@ def test_unknown_names_are_refused() -> None:
 
 ONE_LOOP = """
 import numpy as np
-from numscope import kernels
+from numscope import extremes
 x = np.empty((1, 2), np.float32)
-kernels.widen_bfloat16(np.array([[0x3F80, 0xC000]], np.uint16), x)
+extremes.widen_bfloat16(np.array([[0x3F80, 0xC000]], np.uint16), x)
 assert x.tolist() == [[1.0, -2.0]]
 """
 
@@ -245,7 +245,7 @@ def test_loops_are_compiled_once_where_nothing_can_be_written(
     first = _run(read_only, tmp_path)
     assert (first.returncode, first.stderr) == (0, "")
     kept = _compiled(tmp_path)
-    assert [name.split("-")[0] for name in kept] == ["kernels.widen_bfloat16"]
+    assert [name.split("-")[0] for name in kept] == ["extremes.widen_bfloat16"]
     assert _compiled(tmp_path / "tmp" / f"numscope-{os.getuid()}") == kept
     second = _run(read_only, tmp_path)
     assert (second.returncode, second.stderr) == (0, "")

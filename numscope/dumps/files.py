@@ -17,7 +17,7 @@ from numscope.dumps.dtypes import FLOAT_TYPES
 from numscope.dumps.folders import Folder, folder_at
 from numscope.dumps.foreign import refuse_disguise
 from numscope.dumps.refs import Key
-from numscope.dumps.scratch import Scratch, unpack_gzip
+from numscope.dumps.scratch import GZIP_MAGIC, Scratch, unpack_gzip
 from numscope.dumps.sources import MemorySource, OpenFile, Source, Stamp, read_bytes
 from numscope.errors import DumpError, UsageError
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _SMALL = 1 << 15
 """Files of up to this many bytes are read at once: a dump may have a hundred thousand of them."""
 
-_GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_SUFFIX = ".gz"
 
 HEAD_SIZE = 512
@@ -216,10 +215,10 @@ def open_if_known(
     if npy_dtype is not None and npy_dtype not in FLOAT_TYPES:
         raise UsageError(f"unknown dtype {npy_dtype!r}; known are {', '.join(FLOAT_TYPES)}")
     file = folder_at(root).open(path)
-    scratch = Scratch()
+    scratch = Scratch(file.size)
     dump = None
     try:
-        found = _read(file, scratch, format_by_name(path), npy_dtype)
+        found = _read_or_refuse(file, scratch, format_by_name(path), npy_dtype)
         if found is not None:
             dump = DumpFile(file, scratch, *found)
         return dump
@@ -227,6 +226,26 @@ def open_if_known(
         if dump is None:
             scratch.close()
             file.close()
+
+
+_UNEXPECTED = (ValueError, OverflowError, RecursionError, MemoryError)
+"""What Python raises when a file asks for too much; readers refuse what they know of themselves."""
+
+
+def _read_or_refuse(
+    file: OpenFile, scratch: Scratch, by_name: FileFormat | None, npy_dtype: str | None
+) -> tuple[FileFormat, Contents] | None:
+    """Read a file as `_read` does, whatever is in it.
+
+    Raises
+    ------
+    DumpError
+        If it cannot be read, also where its reader did not think of it.
+    """
+    try:
+        return _read(file, scratch, by_name, npy_dtype)
+    except _UNEXPECTED as error:
+        raise DumpError(f"is damaged in an unknown way ({type(error).__name__})") from error
 
 
 def _read(
@@ -237,7 +256,7 @@ def _read(
     if file.size <= _SMALL:
         source = MemorySource(read_bytes(file, 0, file.size))
     head = read_bytes(source, 0, HEAD_SIZE)
-    if by_name is not None and head.startswith(_GZIP_MAGIC):
+    if by_name is not None and head.startswith(GZIP_MAGIC):
         source = unpack_gzip(file, scratch)
         head = read_bytes(source, 0, HEAD_SIZE)
     by_bytes = next((entry for entry in FILE_FORMATS if entry.looks_like(head)), None)

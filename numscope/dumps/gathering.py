@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from numscope.dumps.contents import Remark
 from numscope.dumps.places import Identity
-from numscope.dumps.refs import Problem, TensorRef
+from numscope.dumps.refs import Key, Problem, TensorRef, key_text
 from numscope.dumps.sources import Stamp
 
 
@@ -43,8 +45,17 @@ class Gathered:
         if remark.count and not remark.failure:
             self.counts.setdefault(remark.message, []).append((path, remark.count))
             return
-        where = path if remark.key is None else f"{path}:{'/'.join(map(str, remark.key))}"
+        where = path if remark.key is None else f"{path}:{key_text(remark.key)}"
         self.problems.append(Problem(where, remark.message, failure=remark.failure))
+
+    def add_alike(self, path: str, keys: Iterable[Key]) -> None:
+        """Note where tensors of a file have different keys that tables write alike."""
+        counts = Counter(map(key_text, keys))
+        alike = [text for text, count in counts.items() if count > 1]
+        if alike:
+            message = f"tables call {counts[alike[0]]} tensors of this file the same"
+            more = f", and so {len(alike) - 1} more names" if len(alike) > 1 else ""
+            self.problems.append(Problem(f"{path}:{alike[0]}", message + more, failure=False))
 
     def all_problems(self, others: list[Problem]) -> tuple[Problem, ...]:
         """Give all failures and remarks, each in one line, one for each remark that counts."""

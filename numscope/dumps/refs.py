@@ -105,7 +105,12 @@ class TensorRef:
     @property
     def key_text(self) -> str:
         """The key as tables write it: its parts joined by `/`."""
-        return "/".join(str(part) for part in self.key)
+        return key_text(self.key)
+
+
+def key_text(key: Key) -> str:
+    """A key as tables and messages write it: its parts joined by `/`, which they may contain."""
+    return "/".join(map(str, key))
 
 
 @dataclass(frozen=True, slots=True)

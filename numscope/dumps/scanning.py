@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from numscope.dumps import sharded
-from numscope.dumps.files import DumpFile, open_if_known, stem_of
+from numscope.dumps.files import DumpFile, format_by_name, open_if_known, stem_of
 from numscope.dumps.folders import Folder
 from numscope.dumps.foreign import foreign_by_name
 from numscope.dumps.gathering import Gathered
@@ -21,7 +21,7 @@ from numscope.dumps.refs import Problem, Scan, TensorRef
 from numscope.dumps.settling import Numbering, settle
 from numscope.dumps.sidecars import Sidecars
 from numscope.dumps.walking import walk
-from numscope.errors import DumpError
+from numscope.errors import DumpError, NotOpened
 
 CONTEXT_LENGTH = 4
 """How many folders of the dump folder's own path may tell something about its tensors."""
@@ -159,7 +159,12 @@ def _look_at(gathered: Gathered, origin: _Origin, path: str, *, is_asked_for: bo
         try:
             dump = open_if_known(origin.root, path, npy_dtype=origin.npy_dtype)
         except DumpError as error:
-            gathered.add_unreadable(path, str(error), origin.root.stamp(path))
+            # A link `latest` that leads nowhere, or a socket, is not missing from any table.
+            is_claimed = is_asked_for or format_by_name(path) is not None
+            if isinstance(error, NotOpened) and not is_claimed:
+                gathered.problems.append(Problem(path, str(error), failure=False))
+            else:
+                gathered.add_unreadable(path, str(error), origin.root.stamp(path))
             return
         if dump is not None:
             with dump:
@@ -173,6 +178,7 @@ def _take_in(gathered: Gathered, origin: _Origin, path: str, dump: DumpFile) -> 
     gathered.stamps[path] = dump.stamp
     for remark in dump.remarks:
         gathered.add_remark(path, remark)
+    gathered.add_alike(path, dump)
     *folders, file_name = path.split("/")
     place = Place(
         context=origin.context,

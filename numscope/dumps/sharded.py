@@ -77,7 +77,7 @@ def _tensors_by_shard(text: bytes) -> dict[str, list[str]]:
     """
     try:
         content = json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, MemoryError) as error:
         raise DumpError("is no JSON") from error
     weight_map = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(weight_map, dict):

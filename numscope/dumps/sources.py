@@ -11,7 +11,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from numscope.errors import DumpError
+from numscope.errors import DumpError, NotOpened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -169,14 +169,14 @@ def open_source(path: Path) -> FileSource:
 
     Raises
     ------
-    DumpError
+    NotOpened
         If it does not exist, may not be read, or is a folder, a pipe or a device.
     """
     try:
         # Without O_NONBLOCK a pipe that happens to lie in the folder would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise DumpError(f"cannot be opened: {error.strerror}") from error
+        raise NotOpened(f"cannot be opened: {error.strerror}") from error
     try:
         return FileSource(descriptor, *_stamp_of_file(descriptor))
     except BaseException:
@@ -189,17 +189,17 @@ def _stamp_of_file(descriptor: int) -> Stamp:
 
     Raises
     ------
-    DumpError
+    NotOpened
         If it is no regular file, or has gone.
     """
     try:
         status = os.fstat(descriptor)
     except OSError as error:
-        raise DumpError(f"cannot be read: {error.strerror}") from error
+        raise NotOpened(f"cannot be read: {error.strerror}") from error
     if stat.S_ISREG(status.st_mode):
         return _stamp(status)
     what = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or a device"
-    raise DumpError(f"is {what}, not a file")
+    raise NotOpened(f"is {what}, not a file")
 
 
 def stamp_of(path: Path) -> Stamp | None:
