@@ -14,7 +14,6 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numscope
 from numscope import dumps, streaming, tables
 from numscope.dumps import Kind, Problem, TensorRef
 from numscope.dumps.folders import folder_at
@@ -25,6 +24,7 @@ from numscope.plans import DEFAULT_KINDS, FileWork, Selection, plan, schemes
 from numscope.recipes import Recipe, Tile
 from numscope.resources import usable_cpus
 from numscope.tables import Row
+from numscope.version import __version__
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -175,7 +175,7 @@ def measure_apart(work: Iterable[FileWork], over: Apart) -> Iterator[FileResult]
         Maps a function over items, and gives what its last argument makes of an item if nobody can
         call the function and come back.
     """
-    measure = partial(_measure_there, numscope.__version__)
+    measure = partial(_measure_there, __version__)
     failed: list[FileWork] = []
     for result in over(measure, work, _lost):
         if any(each.failure for each in result.problems):
@@ -193,9 +193,9 @@ def _measure_there(version: str, file: FileWork) -> FileResult:
     EngineError
         If another version of numscope would do it.
     """
-    if version != numscope.__version__:
+    if version != __version__:
         raise EngineError(
-            f"a worker has numscope {numscope.__version__} instead of {version}; install the same"
+            f"a worker has numscope {__version__} instead of {version}; install the same"
         )
     return measure_file(file)
 

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from numscope import __version__
 from numscope.batch_options import batch, logging
 from numscope.catalogue import FAMILIES
 from numscope.errors import NothingToDo, NumscopeError, UsageError
@@ -33,6 +32,7 @@ from numscope.options import (
     reading,
     verbosity,
 )
+from numscope.version import __version__
 
 if TYPE_CHECKING:
     from numscope.batches import Batch
@@ -467,9 +467,7 @@ def _publish(
 
     problems = [*plan.problems, *merged.problems]
     log.problems(problems)
-    _require(
-        merged.layers, f"none of the {len(plan.files)} dump files in {plan.dump} could be read"
-    )
+    _require(merged.layers, f"none of the {len(plan.files)} dump files could be read")
     charts = tables_of(merged.layers)
     results.forget_parts(but=[file.path for file in plan.files])
     results.keep_findings(findings.text(charts))

@@ -12,10 +12,11 @@ import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from numscope import __version__, tables, writing
+from numscope import tables, writing
 from numscope.dumps import Problem
 from numscope.plans import FileWork
 from numscope.tables import Row
+from numscope.version import __version__
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from numscope import __version__, shards, writing
+from numscope import shards, writing
 from numscope.dumps import Problem
 from numscope.errors import ResultsError
 from numscope.parts import Origin
 from numscope.shards import Shard
+from numscope.version import __version__
 
 #: A plan that no shard refers to may belong to a process that has just begun, but not for so long.
 _STALE_SECONDS = 3600.0

@@ -440,7 +440,7 @@ def test_files_that_all_vanish_after_the_scan_are_nothing_done(
     assert (code, out) == (1, "")
     assert err.splitlines()[-2:] == [
         "error: step_000001.safetensors: cannot be opened: No such file or directory",
-        "numscope: none of the 1 dump files in dump could be read",
+        "numscope: none of the 1 dump files could be read",
     ]
 
 

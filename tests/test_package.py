@@ -25,21 +25,13 @@ PACKAGE = REPOSITORY / "numscope"
 #: Imports point only upward in this list, which is the one of DESIGN.md with what came later. A new
 #: module has its place in it; those of `dumps` are a matter of that package.
 ORDER = (
-    *("errors", "formats", "recipes", "checks", "catalogue", "written", "costs", "inputs"),
-    *("compiling", "extremes", "kernels", "expressions", "scales", "quantize", "measure"),
-    *("panels", "tiling", "streaming", "dumps", "tables", "amounts", "engines", "plans"),
-    *("analysis", "series", "findings", "palette", "axes", "legend", "charts", "gallery"),
-    *(
-        "results",
-        "progress",
-        "console",
-        "inventory",
-        "recipe_pages",
-        "__init__",
-        "options",
-        "cli",
-        "__main__",
-    ),
+    *("version", "errors", "formats", "recipes", "checks", "catalogue", "written", "costs"),
+    *("inputs", "compiling", "extremes", "kernels", "expressions", "scales", "quantize", "measure"),
+    *("panels", "tiling", "streaming", "dumps", "writing", "tables", "sorting", "amounts"),
+    *("resources", "engines", "clusters", "plans", "growing", "shards", "parts", "runs"),
+    *("analysis", "workers", "series", "findings", "palette", "axes", "legend", "charts"),
+    *("gallery", "results", "merging", "progress", "console", "logs", "batches", "recipe_pages"),
+    *("inventory", "__init__", "stopping", "options", "batch_options", "cli", "__main__"),
 )
 
 #: What looks downward all the same, inside a function: the names that a notebook wants are at the
@@ -125,11 +117,13 @@ def test_reading_dumps_has_no_circle() -> None:
 @pytest.mark.parametrize(
     ("package", "modules"),
     [
-        ("click", {"cli", "options"}),
-        ("rich", {"cli", "console", "inventory", "progress", "recipe_pages"}),
+        ("click", {"batch_options", "cli", "options"}),
+        ("rich", {"cli", "console", "inventory", "logs", "progress", "recipe_pages"}),
         ("matplotlib", {"axes", "charts", "legend"}),
         ("numba", {"compiling", "extremes", "kernels"}),
         ("safetensors", set()),
+        ("distributed", {"clusters"}),
+        ("fsspec", {"dumps.remote"}),
         ("torch", set()),
         ("pandas", set()),
     ],
@@ -140,7 +134,9 @@ def test_a_library_is_known_to_few(package: str, modules: set[str]) -> None:
 
 def test_what_is_imported_is_required() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    required = {re.split(r"[><=\[ ]", line)[0] for line in project["dependencies"]}
+    extras = project["optional-dependencies"]
+    lines = [*project["dependencies"], *extras["dask"], *extras["remote"]]
+    required = {re.split(r"[><=\[ ]", line)[0] for line in lines}
     assert set().union(*map(_foreign, MODULES)) <= required
 
 
@@ -175,7 +171,8 @@ def _attributes(name: str) -> set[str]:
 @pytest.mark.parametrize(
     ("what", "modules"),
     [
-        ("os.environ", {"compiling"}),  # where numba looks for a cache is said there
+        # Where numba looks for a cache, and what SLURM says of a task.
+        ("os.environ", {"compiling", "batch_options"}),
         ("sys.exit", {"cli"}),
         ("sys.argv", {"cli"}),
         ("sys.stdout", {"cli"}),
