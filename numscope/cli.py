@@ -398,7 +398,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # click exits for a broken pipe
         if not _has_reader(sys.stdout):  # a help that was read far enough
             _stop_writing(sys.stdout)
             return 0
