@@ -343,6 +343,17 @@ def test_long_keys_of_many_tensors_cost_steps(tmp_path: Path) -> None:
         _read(tmp_path, content)
 
 
+def test_a_long_name_of_a_class_is_not_written_for_every_tensor(tmp_path: Path) -> None:
+    storage = name("torch", "FloatStorage")
+    tensor = Tensor(X).opcodes().replace(storage, b"h\x63")
+    unknown = plain("torch") + plain("E" * 5_000_000) + b"\x93q\x63"
+    content = TorchFile(b"](" + unknown + tensor * 1000 + b"e", {"0": X.tobytes()}).zip_bytes()
+    with _open(tmp_path, content) as dump:
+        failures = [remark.message for remark in dump.remarks if remark.failure]
+    assert len(failures) == 1000
+    assert max(map(len, failures)) < 300
+
+
 def test_keys_that_were_chosen_to_have_one_hash_are_refused() -> None:
     count, prime = 65, (1 << 61) - 1
     tensor = torch_values.Tensor(*[None] * 5)  # type: ignore[arg-type]

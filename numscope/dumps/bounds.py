@@ -83,6 +83,8 @@ def is_key_part(value: object) -> bool:
 
 def shown(value: object) -> str:
     """A value as a message can show it: its `repr`, cut off where that is long."""
+    if isinstance(value, (str, bytes)) and len(value) > _SHOWN_LIMIT:
+        return f"{value[:_SHOWN_LIMIT]!r}…"
     try:
         text = repr(value)
     except ValueError:  # a number of more digits than Python writes
