@@ -8,15 +8,17 @@ it needs.
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import select
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import click
 
@@ -35,6 +37,8 @@ from numscope.options import (
 from numscope.version import __version__
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from numscope.batches import Batch
     from numscope.dumps import Kind, Problem, Scan
     from numscope.logs import Log
@@ -270,8 +274,6 @@ def plot(
       numscope plot results --format pdf --yscale log
       numscope plot results --module mlp.fc1
     """
-    from rich.console import Console
-
     from numscope import console, tables
     from numscope.gallery import chart_files, tables_of
     from numscope.plans import matches_module
@@ -294,10 +296,11 @@ def plot(
     charts = tables_of(rows)
     _require(charts, f"{results} has no tensor with a layer number: nothing to draw")
     written = folder.keep_charts(chart_files(charts, layers=layers, suffix=suffix, yscale=yscale))
-    if verbose:
-        Console().print(console.summary(charts))
-    if not quiet:
-        console.print_written(Console(), written)
+    with _answering() as answer:
+        if verbose:
+            answer.print(console.summary(charts))
+        if not quiet:
+            console.print_written(answer, written)
 
 
 @cli.command()
@@ -336,21 +339,21 @@ def scan(
       numscope scan dumps/ --layers-per-stage 9 --layer-offset transformer_engine=-1
       numscope scan dumps/ --pattern 'run/{step}/L{layer}_{kind}.npy' --json
     """
-    from rich.console import Console
-
     from numscope import inventory
 
     with _logging(quiet=quiet, verbose=verbose) as (log, _):
         found = _scan(log, dump, **scan_options)
         log.problems(found.problems)
-        if as_json:
-            click.echo(json.dumps(inventory.scan_json(found, has_tensors=has_tensors), indent=2))
+        with _answering() as answer:
+            if as_json:
+                facts = inventory.scan_json(found, has_tensors=has_tensors)
+                click.echo(json.dumps(facts, indent=2))
+            elif has_tensors:
+                for line in inventory.tensor_lines(found):
+                    click.echo(line)
+            elif found.refs:
+                answer.print(inventory.scan_table(found))
         _require(found.refs, f"no tensor was found in {dump}")
-        if has_tensors and not as_json:
-            for line in inventory.tensor_lines(found):
-                click.echo(line)
-        elif not as_json:
-            Console().print(inventory.scan_table(found))
         raise click.exceptions.Exit(_done(found.problems))
 
 
@@ -373,12 +376,10 @@ def recipes(recipe: Recipe | None, *, quiet: bool, verbose: bool) -> None:  # no
       numscope recipes deepgemm
       numscope analyze dumps/ --recipe ling --recipe e5m2:1x128:power_of_two
     """
-    from rich.console import Console
-
     from numscope.recipe_pages import recipe_page, recipe_table
 
-    table = recipe_table(has_sources=verbose) if recipe is None else recipe_page(recipe)
-    Console().print(table)
+    with _answering() as answer:
+        answer.print(recipe_table(has_sources=verbose) if recipe is None else recipe_page(recipe))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -393,22 +394,49 @@ def run(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = cli.main(words, prog_name="numscope", standalone_mode=False, obj=words)
-        sys.stdout.flush()
     except (KeyboardInterrupt, click.exceptions.Abort):
         click.echo("numscope: interrupted", err=True)
         return INTERRUPTED
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (BrokenPipeError, SystemExit):
-        # Whoever read our answer has enough, for which click and rich would exit as if we had
-        # failed; keep the interpreter from complaining at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except (BrokenPipeError, SystemExit):  # click exits for a broken pipe
+        if not _has_reader(sys.stdout):  # a help that was read far enough
+            _stop_writing(sys.stdout)
+            return 0
+        _stop_writing(sys.stderr)  # there is nobody left to complain to
+        return NOTHING_DONE
     except (NumscopeError, OSError) as error:
         click.echo(f"numscope: {error}", err=True)
         return _exit_code(error)
     return code if isinstance(code, int) else 0
+
+
+@contextmanager
+def _answering() -> Iterator[Console]:
+    """The console of the answer; that its reader has enough at some time is no failure."""
+    from rich.console import Console
+
+    try:
+        yield Console() if sys.stdout else Console(file=io.StringIO())
+        if sys.stdout:
+            sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # rich exits for a broken pipe
+        _stop_writing(sys.stdout)
+
+
+def _has_reader(stream: TextIO) -> bool:
+    """Whether the other end of a pipe is still open; so it is for what is no pipe."""
+    poll = select.poll()
+    poll.register(stream.fileno(), 0)
+    return not any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def _stop_writing(stream: TextIO) -> None:
+    """Send the rest nowhere, lest the interpreter complain of a broken pipe at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 @contextmanager
@@ -462,8 +490,6 @@ def _publish(
     log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_charts: bool
 ) -> None:
     """Write everything that follows from the tables, say it, and exit."""
-    from rich.console import Console
-
     from numscope import console, findings
     from numscope.gallery import chart_files, tables_of
 
@@ -485,9 +511,9 @@ def _publish(
         }
     )
     if not log.is_quiet:
-        answer = Console()
-        answer.print(console.summary(charts))
-        console.print_written(answer, [*results.tables, *pictures])
+        with _answering() as answer:
+            answer.print(console.summary(charts))
+            console.print_written(answer, [*results.tables, *pictures])
     raise click.exceptions.Exit(_done(problems))
 
 

@@ -293,6 +293,15 @@ def test_a_reader_that_has_enough_is_no_error(arguments: list[str]) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_the_exit_code_is_the_same_for_a_reader_that_has_enough(folder: Path) -> None:
+    (folder / "dump" / "bad.npy").write_bytes(b"")
+    reading_end, writing_end = os.pipe()
+    os.close(reading_end)
+    done = _shell("scan", "dump", stdout=writing_end, cwd=folder)
+    os.close(writing_end)
+    assert (done.returncode, done.stderr) == (3, "error: bad.npy: is empty\n")
+
+
 # Options from the environment.
 
 

@@ -133,10 +133,12 @@ class Watched:
         self.data.read_into(target, offset)
 
 
-@pytest.mark.parametrize("strides", [(1, 8), (9, 2), (1, 64), (64, 8)])
+@pytest.mark.parametrize("call_cost", [1, 1 << 13])
+@pytest.mark.parametrize("strides", [(1, 8), (9, 2), (1, 64), (64, 8), (1, 400)])
 def test_no_read_is_larger_than_the_limit_and_the_result(
-    strides: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    strides: tuple[int, int], call_cost: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(strided, "_CALL_COST", call_cost)
     monkeypatch.setattr(strided, "READ_LIMIT", 64)
     source = Watched(SOURCE)
     array = strided_array(source, 0, NUMBERS.dtype, (40, 6), strides)
@@ -162,6 +164,19 @@ def test_a_file_that_shrinks_while_it_is_read_is_an_error(tmp_path: Path) -> Non
         os.truncate(path, 1000)
         with pytest.raises(DumpError, match="cut short while being read"):
             dump[()].read(0, 100)
+
+
+def test_a_tensor_that_memory_does_not_hold_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*_: object) -> None:
+        raise MemoryError
+
+    np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    (ref,) = dumps.scan(tmp_path)
+    monkeypatch.setattr(StoredArray, "read", read)
+    with pytest.raises(DumpError, match=r"x\.npy is larger than the memory: 24 bytes"):
+        dumps.load(ref)
 
 
 def test_threads_may_read_the_same_tensor(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from numscope import dumps
 from numscope.dumps import files, folders, sources, walking
 from numscope.dumps.contents import Contents
 from numscope.dumps.folders import LocalFolder
+from numscope.dumps.places import Identity
+from numscope.dumps.settling import Numbering, settle
 from numscope.dumps.sidecars import Sidecars
 from numscope.errors import DumpError, NothingToDo
 from tests.torch_files import Tensor, TorchFile, dictionary
@@ -137,6 +139,15 @@ def test_tensors_that_tables_call_the_same_are_named(tmp_path: Path) -> None:
             "tables call 2 tensors of this file the same, and so 1 more names",
         )
     ]
+
+
+def test_two_tensors_of_one_name_and_one_identity_are_still_two() -> None:
+    keys = [("a", "x"), ("a/x",)]
+    refs = [dumps.TensorRef("", "x.pt", key, (2,), "float32", "activation") for key in keys]
+    settled = settle([(ref, Identity()) for ref in refs], Numbering())
+    assert [ref.key for ref in settled.refs] == [("a", "x")]
+    assert [ref.key for ref in settled.left_out] == [("a/x",)]
+    assert [problem.failure for problem in settled.problems] == [True]
 
 
 def test_the_second_of_two_equal_identities_is_left_out(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from numscope import dumps
 from numscope.dumps import scratch, torch_values, trees
-from numscope.dumps.sources import MemorySource
+from numscope.dumps.sources import MemorySource, read_bytes
 from numscope.errors import DumpError
 from tests.torch_files import (
     Tensor,
@@ -29,6 +29,7 @@ from tests.torch_files import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 X = np.arange(24, dtype=np.float32).reshape(4, 6)
@@ -145,7 +146,7 @@ def test_gzip_files_put_one_behind_the_other_are_one(tmp_path: Path) -> None:
 
 
 def test_many_empty_gzip_files_are_passed_in_no_time() -> None:
-    packed = MemorySource(gzip.compress(b"", mtime=0) * 50_000 + gzip.compress(b"end"))
+    packed = MemorySource(gzip.compress(b"", mtime=0) * 10_000 + gzip.compress(b"end"))
     assert b"".join(scratch.inflate(packed, scratch.GZIP, "x")) == b"end"
 
 
@@ -168,6 +169,19 @@ def test_all_that_is_unpacked_is_limited_together(
         with pytest.raises(DumpError, match="refused"):
             dump["c",].read(0, 50)
         np.testing.assert_array_equal(dump["a",].read(0, 50), values)
+
+
+def test_the_room_of_a_stream_that_turns_out_damaged_is_used_again() -> None:
+    def damaged() -> Iterator[bytes]:
+        yield b"abc"
+        raise DumpError("is damaged")
+
+    room = scratch.Scratch(100)
+    with pytest.raises(DumpError, match="is damaged"):
+        room.append(damaged(), "x")
+    source, start = room.append(iter([b"de"]), "y")
+    assert (start, source.size, read_bytes(source, 0, 2)) == (0, 2, b"de")
+    room.close()
 
 
 def _pointing(content: bytes, member: bytes, to: bytes) -> bytes:
@@ -341,6 +355,17 @@ def test_long_keys_of_many_tensors_cost_steps(tmp_path: Path) -> None:
     content = TorchFile(dictionary({"k" * 4096: tensors}), {"0": X.tobytes()}).zip_bytes()
     with pytest.raises(DumpError, match="steps to read; refused"):
         _read(tmp_path, content)
+
+
+def test_a_long_name_of_a_class_is_not_written_for_every_tensor(tmp_path: Path) -> None:
+    storage = name("torch", "FloatStorage")
+    tensor = Tensor(X).opcodes().replace(storage, b"h\x63")
+    unknown = plain("torch") + plain("E" * 5_000_000) + b"\x93q\x63"
+    content = TorchFile(b"](" + unknown + tensor * 1000 + b"e", {"0": X.tobytes()}).zip_bytes()
+    with _open(tmp_path, content) as dump:
+        failures = [remark.message for remark in dump.remarks if remark.failure]
+    assert len(failures) == 1000
+    assert max(map(len, failures)) < 300
 
 
 def test_keys_that_were_chosen_to_have_one_hash_are_refused() -> None:

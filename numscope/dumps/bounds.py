@@ -52,7 +52,7 @@ def check_shape(shape: Sequence[int], itemsize: int) -> None:
         raise DumpError(f"has {len(shape)} dimensions; at most {DIMENSION_LIMIT} are read")
     if not all(map(is_size, shape)):
         raise DumpError("has a size that is negative or too large")
-    if math.prod(n or 1 for n in shape) * itemsize >= SIZE_LIMIT:
+    if math.prod(shape if all(shape) else filter(None, shape)) * itemsize >= SIZE_LIMIT:
         raise DumpError("has a shape whose product is too large; refused")
 
 
@@ -62,6 +62,8 @@ def is_key_part(value: object) -> bool:
     Whatever passes is hashed and compared in no time. Longer numbers could be chosen so that all of
     them have the same hash.
     """
+    if type(value) is str:  # as nearly all are
+        return len(value) <= TEXT_LIMIT
     stack, texts = [value], 0
     for count in range(1, _PARTS_LIMIT + 1):
         part = stack.pop()
@@ -83,6 +85,8 @@ def is_key_part(value: object) -> bool:
 
 def shown(value: object) -> str:
     """A value as a message can show it: its `repr`, cut off where that is long."""
+    if isinstance(value, (str, bytes)) and len(value) > _SHOWN_LIMIT:
+        return f"{value[:_SHOWN_LIMIT]!r}…"
     try:
         text = repr(value)
     except ValueError:  # a number of more digits than Python writes

@@ -8,7 +8,7 @@ climbing names is refused as a whole.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from numscope.dumps.scratch import InflatedSource
@@ -16,6 +16,8 @@ from numscope.dumps.sources import PartSource, read_bytes
 from numscope.errors import DumpError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numscope.dumps.scratch import Scratch
     from numscope.dumps.sources import Source
 
@@ -37,7 +39,7 @@ _IN_ZIP64 = 0xFFFFFFFF
 _IS_ENCRYPTED = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Member:
     """One file in the archive, between `start`, where its local header begins, and `stop`."""
 
@@ -80,10 +82,11 @@ def read_directory(source: Source) -> dict[str, Member]:
         raise DumpError(
             "is damaged: the directory of the zip archive ends in the middle of an entry"
         )
-    return _apart(members, start)
+    _set_stops(members.values(), start)
+    return members
 
 
-def _apart(members: dict[str, Member], end: int) -> dict[str, Member]:
+def _set_stops(members: Iterable[Member], end: int) -> None:
     """Say of every member where the next one begins.
 
     Raises
@@ -91,13 +94,12 @@ def _apart(members: dict[str, Member], end: int) -> dict[str, Member]:
     DumpError
         If two share bytes: of a small archive with such members, endless data could be unpacked.
     """
-    order = sorted(members.values(), key=lambda member: member.start)
-    stops = [*(member.start for member in order[1:]), end]
-    placed = dict(zip((member.name for member in order), stops, strict=True))
-    for member in order:
-        if member.start + _LOCAL.size + member.packed_size > placed[member.name]:
+    stop = end
+    for member in sorted(members, key=lambda member: member.start, reverse=True):
+        if member.start + _LOCAL.size + member.packed_size > stop:
             raise DumpError(f"is a zip archive whose member {member.name!r} overlaps the next one")
-    return {name: replace(member, stop=placed[name]) for name, member in members.items()}
+        member.stop = stop
+        stop = member.start
 
 
 def open_member(source: Source, member: Member, scratch: Scratch) -> Source:
