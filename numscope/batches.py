@@ -7,7 +7,7 @@ knows how to measure or what the tables hold.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from numscope import parts, runs
@@ -37,6 +37,8 @@ class Batch:
         What this shard has to measure.
     shard
         Which one it is.
+    origins
+        By path, what the parts of the whole run are made from.
     finished
         How many of its files are.
     """
@@ -45,12 +47,16 @@ class Batch:
     plan: RunPlan
     work: list[FileWork]
     shard: Shard
+    origins: Mapping[str, Origin]
     finished: int = 0
 
     def todo(self) -> list[FileWork]:
         """The files that have no finished part."""
-        folder = self.results.parts
-        todo = [file for file in self.work if not parts.is_finished(folder, parts.origin(file))]
+        todo = [
+            file
+            for file in self.work
+            if not parts.is_finished(self.results.parts, self.origins[file.path])
+        ]
         self.finished = len(self.work) - len(todo)
         return todo
 
@@ -87,7 +93,7 @@ class Batch:
             If it cannot be written.
         """
         part = Part(result.rows, result.problems)
-        parts.write_part(self.results.parts, parts.origin(result.work), part)
+        parts.write_part(self.results.parts, self.origins[result.work.path], part)
 
     def end(self, problems: Sequence[Problem]) -> None:
         """Note what is known of the dump by now, for whoever merges the shards."""
@@ -138,9 +144,4 @@ def begin(
     if fresh or shard.count == 1 or not results.has_run:
         results.keep_run({**plan.facts, "finished": False})
     runs.begin(results.plans, plan, shard)
-    return Batch(results, plan, own, shard)
-
-
-def origins(work: Sequence[FileWork]) -> tuple[Origin, ...]:
-    """What the parts of this work will be made from."""
-    return tuple(parts.origin(file) for file in work)
+    return Batch(results, plan, own, shard, {file.path: file for file in plan.files})

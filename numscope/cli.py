@@ -155,7 +155,7 @@ def analyze(
       numscope analyze dumps/ --shard 3/8
       numscope analyze dumps/ --engine dask --scheduler tcp://node7:8786
     """
-    from numscope import batches, workers
+    from numscope import batches, parts, workers
     from numscope.dumps.folders import absolute
     from numscope.growing import Growing
     from numscope.plans import Selection, chosen, plan, schemes, settings
@@ -180,7 +180,7 @@ def analyze(
             command=tuple(ctx.obj),
             settings=settings(selection, wanted, scan_options),
             recipes={each.label: _facts(each.recipe) for each in wanted},
-            files=batches.origins(work),
+            files=parts.origins(work),
             problems=(*found.problems, *remarks),
         )
         results = claim(out, run_plan.dump, fresh=fresh)

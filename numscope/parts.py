@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from numscope import tables, writing
 from numscope.dumps import Problem
-from numscope.plans import FileWork
+from numscope.plans import FileWork, Planned
 from numscope.tables import Row
 from numscope.version import __version__
 
@@ -53,13 +54,22 @@ class Part:
     problems: tuple[Problem, ...] = ()
 
 
-def origin(file: FileWork) -> Origin:
-    """What the part of this work is made from."""
-    size, mtime_ns = file.stamp or (0, 0)
-    # Where the dump folder is mounted changes no row.
-    tensors = [(replace(ref, root=""), recipes) for ref, recipes in file.tensors]
-    work = _digest(repr((tensors, file.npy_dtype)).encode(errors="backslashreplace"))
-    return Origin(file.path, size, mtime_ns, work, file.bytes)
+def origins(work: Iterable[FileWork]) -> tuple[Origin, ...]:
+    """What the parts of this work are made from."""
+    written: dict[tuple[Planned, ...], str] = {}  # most tensors share theirs
+
+    def fingerprint(file: FileWork) -> str:
+        lines = [repr(file.npy_dtype)]
+        for ref, recipes in file.tensors:
+            if recipes not in written:
+                written[recipes] = repr(recipes)
+            # Where the dump folder is mounted changes no row.
+            lines += [repr(replace(ref, root="")), written[recipes]]
+        return _digest("\n".join(lines).encode(errors="backslashreplace"))
+
+    return tuple(
+        Origin(file.path, *(file.stamp or (0, 0)), fingerprint(file), file.bytes) for file in work
+    )
 
 
 def write_part(folder: Path, made_from: Origin, part: Part) -> None:

@@ -84,7 +84,7 @@ def test_a_part_that_was_cut_is_none(share: float, tmp_path: Path) -> None:
 def test_where_the_dump_is_mounted_makes_no_other_part() -> None:
     recipes = _work().tensors[0][1]
     elsewhere = _work(root="/mnt", tensors=((ref(root="/mnt"), recipes),))
-    assert parts.origin(elsewhere) == parts.origin(_work())
+    assert parts.origins([elsewhere]) == parts.origins([_work()])
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_where_the_dump_is_mounted_makes_no_other_part() -> None:
     ],
 )
 def test_all_that_changes_a_row_makes_another_part(change: dict[str, Any]) -> None:
-    assert parts.origin(_work(**change)) != parts.origin(_work())
+    assert parts.origins([_work(**change)]) != parts.origins([_work()])
 
 
 def test_parts_have_names_of_their_own_of_bounded_length() -> None:
