@@ -18,8 +18,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from numscope import __version__
+from numscope.commands.findings import findings
 from numscope.errors import NothingToDo, NumscopeError, UsageError
-from numscope.options import Kinds, Numbers, RecipeType, TileType, reading, verbosity
+from numscope.options import (
+    Kinds,
+    Numbers,
+    RecipeType,
+    TileType,
+    reading,
+    results_argument,
+    verbosity,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -123,9 +132,10 @@ def analyze(
     """
     from rich.console import Console
 
-    from numscope import console, findings, tables
+    from numscope import console, tables
     from numscope.analysis import measure_files
     from numscope.engines import Threads, usable_cpus
+    from numscope.findings import find, text, to_csv
     from numscope.gallery import chart_files, tables_of
     from numscope.plans import Selection, plan, schemes
     from numscope.progress import progress, waiting
@@ -180,7 +190,8 @@ def analyze(
     charts = tables_of(layer_rows)
     results.keep_tables(rows, layer_rows)
     results.forget_parts(but=[file.path for file in work])
-    results.keep_findings(findings.text(charts))
+    standing_out = find(charts, layer_rows)
+    results.keep_findings(text(standing_out, charts), to_csv(standing_out))
     pictures = results.keep_charts({} if no_charts else chart_files(charts))
     results.forget_charts(but=pictures)
     results.keep_run(
@@ -195,16 +206,15 @@ def analyze(
     if not quiet:
         answer = Console()
         answer.print(console.summary(charts))
+        answer.print()
+        console.print_findings(answer, standing_out)
+        answer.print()
         console.print_written(answer, [*results.tables, *pictures])
     ctx.exit(INCOMPLETE if any(each.failure for each in problems) else 0)
 
 
 @cli.command()
-@click.argument(
-    "results",
-    type=click.Path(path_type=Path),
-    default="numscope-out",
-)
+@results_argument
 @click.option("--layers", type=Numbers(), help="Only these layers, such as 0,4,8,12,16.")
 @click.option("--recipe", help="Only this recipe, as named in the tables.")
 @click.option("--module", metavar="TEXT", help="Only modules whose name contains or matches this.")
@@ -350,6 +360,10 @@ def recipes(*, quiet: bool, verbose: bool) -> None:  # noqa: ARG001 (all command
     from numscope import console
 
     Console().print(console.recipe_table(has_sources=verbose))
+
+
+for _command in (findings,):
+    cli.add_command(_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

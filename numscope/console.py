@@ -17,6 +17,7 @@ from rich.text import Text
 
 from numscope import amounts
 from numscope.findings import is_lossless, worst
+from numscope.findings.writing import named
 from numscope.recipes import NAMED
 
 if TYPE_CHECKING:
@@ -25,8 +26,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from numscope.dumps.refs import Problem
+    from numscope.findings import Finding
     from numscope.series import Series
 
+#: So many findings are shown unless all are asked for.
+MOST_FINDINGS = 10
 #: So many problems of one sort are shown one by one.
 _MOST_ALIKE = 20
 
@@ -47,6 +51,19 @@ def summary(tables: Sequence[Series]) -> Table:
             if table.recipe == recipe:
                 answer.add_row(Text(table.title), *_worst_cells(table))
     return answer
+
+
+def print_findings(
+    console: Console, findings: Sequence[Finding], *, most: int | None = MOST_FINDINGS
+) -> None:
+    """Print a numbered line per finding, the first `most`, all if `None`, and how many more."""
+    recipes = {each.recipe for each in findings}
+    for i, each in enumerate(findings[:most], start=1):
+        line = named(each, has_recipe=len(recipes) > 1)
+        _print_line(console, f"{i}. {line}" if len(findings) > 1 else line)
+    more = len(findings[most:]) if most is not None else 0
+    if more:
+        _print_line(console, f"{more:,} more in findings.md")
 
 
 def print_written(console: Console, paths: Iterable[Path], base: Path | None = None) -> None:

@@ -18,6 +18,7 @@ from numscope.errors import ResultsError
 from numscope.tables import LayerRow, Row
 
 RUN, TENSORS, LAYERS, FINDINGS = "run.json", "tensors.csv", "layers.csv", "findings.md"
+FINDINGS_TABLE = "findings.csv"
 CHARTS, PARTS = "charts", "parts"
 
 _CHART_SUFFIXES = (".csv", ".png", ".svg", ".pdf")
@@ -42,9 +43,10 @@ class Results:
         """Write run.json."""
         tables.write_text(self.folder / RUN, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
 
-    def keep_findings(self, text: str) -> None:
-        """Write findings.md."""
+    def keep_findings(self, text: str, table: str) -> None:
+        """Write findings.md and findings.csv."""
         tables.write_text(self.folder / FINDINGS, text)
+        tables.write_text(self.folder / FINDINGS_TABLE, table)
 
     def keep_charts(self, files: Mapping[str, bytes]) -> list[Path]:
         """Write the charts' files, named relative to the charts folder."""
@@ -69,7 +71,7 @@ class Results:
     @property
     def tables(self) -> list[Path]:
         """The files that a reader starts with."""
-        return [self.folder / name for name in (TENSORS, LAYERS, FINDINGS, RUN)]
+        return [self.folder / name for name in (TENSORS, LAYERS, FINDINGS, FINDINGS_TABLE, RUN)]
 
     def tensor_rows(self) -> list[Row]:
         """The rows of tensors.csv."""
