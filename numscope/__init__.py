@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 # Bound here at once, since `numscope.measure`, `.quantize` and `.recipes` are modules too.
 from numscope.measure import ErrorSums, measure
 from numscope.quantize import Quantized, quantize
-from numscope.recipes import Recipe, recipes
-from numscope.recipes import parse as recipe
+from numscope.recipes import Recipe
+from numscope.written import parse as recipe
+from numscope.written import recipes
 
 if TYPE_CHECKING:
     from numscope.analysis import analyze

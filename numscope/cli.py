@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from numscope import __version__
+from numscope.catalogue import FAMILIES
 from numscope.commands.findings import findings
 from numscope.errors import NothingToDo, NumscopeError, UsageError
 from numscope.options import (
+    Commands,
     Kinds,
     Numbers,
     RecipeType,
@@ -34,15 +36,17 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from numscope.dumps import Kind, Problem, Scan
+    from numscope.findings import Finding
     from numscope.recipes import Recipe, Tile
+    from numscope.series import Series
     from numscope.tables import Row
 
 NOTHING_DONE, WRONG_USAGE, INCOMPLETE, INTERRUPTED = 1, 2, 3, 130
 
 
 @click.group(
+    cls=Commands,
     context_settings={
-        "auto_envvar_prefix": "NUMSCOPE",
         "help_option_names": ["-h", "--help"],
         "max_content_width": 100,
     },
@@ -71,17 +75,22 @@ def cli() -> None:
 @click.option(
     "--recipe",
     "recipes",
-    envvar="NUMSCOPE_ANALYZE_RECIPE",
     type=RecipeType(),
     multiple=True,
-    default=("ling",),
     show_default="ling",
     help="How to quantize, by name or written form; can be repeated.",
 )
 @click.option(
+    "--recipes",
+    "families",
+    envvar="NUMSCOPE_ANALYZE_RECIPES",
+    type=click.Choice(FAMILIES),
+    multiple=True,
+    help="All recipes of a family; can be repeated.",
+)
+@click.option(
     "--tile",
     "tiles",
-    envvar="NUMSCOPE_ANALYZE_TILE",
     type=TileType(),
     multiple=True,
     help="Tile shape instead of the recipes' own, such as 1x64 or 128x128; can be repeated.",
@@ -108,6 +117,7 @@ def analyze(
     dump: str,
     out: Path,
     recipes: Sequence[Recipe],
+    families: Sequence[str],
     tiles: Sequence[Tile],
     layers: frozenset[int] | None,
     steps: frozenset[int] | None,
@@ -132,12 +142,12 @@ def analyze(
     """
     from rich.console import Console
 
-    from numscope import console, tables
+    from numscope import tables
     from numscope.analysis import measure_files
     from numscope.engines import Threads, usable_cpus
     from numscope.findings import find, text, to_csv
     from numscope.gallery import chart_files, tables_of
-    from numscope.plans import Selection, plan, schemes
+    from numscope.plans import Selection, chosen, plan, schemes
     from numscope.progress import progress, waiting
     from numscope.results import claim
     from numscope.streaming import warm_up
@@ -145,7 +155,7 @@ def analyze(
     err = Console(stderr=True)
     found = _scan(err, dump, quiet=quiet, **scan_options)
     try:
-        wanted = schemes(recipes, tiles)
+        wanted = schemes(chosen(recipes, families), tiles)
         work, remarks = plan(
             found,
             Selection(kinds, layers, steps, module),
@@ -204,12 +214,7 @@ def analyze(
         }
     )
     if not quiet:
-        answer = Console()
-        answer.print(console.summary(charts))
-        answer.print()
-        console.print_findings(answer, standing_out)
-        answer.print()
-        console.print_written(answer, [*results.tables, *pictures])
+        _answer(charts, standing_out, [*results.tables, *pictures])
     ctx.exit(INCOMPLETE if any(each.failure for each in problems) else 0)
 
 
@@ -221,7 +226,6 @@ def analyze(
 @click.option(
     "--format",
     "suffix",
-    envvar="NUMSCOPE_PLOT_FORMAT",
     type=click.Choice(["png", "svg", "pdf"]),
     default="png",
     show_default=True,
@@ -342,24 +346,30 @@ def scan(
 
 
 @cli.command()
+@click.argument("recipe", required=False, type=RecipeType())
 @verbosity
-def recipes(*, quiet: bool, verbose: bool) -> None:  # noqa: ARG001 (all commands take it)
-    """List the named recipes, and the parts that others can be written with.
+def recipes(recipe: Recipe | None, *, quiet: bool, verbose: bool) -> None:  # noqa: ARG001
+    """List the named recipes, or tell all about one: its formula, source, fields and neighbours.
+
+    The columns bits and range are the bits per value with its share of the scales, and the bits
+    between a tile's largest magnitude and the smallest that is surely kept.
 
     \b
     A written form is a recipe or an element format, then what differs, separated by colons:
-      ling:1x64   ling:128x1   e5m2:1x128:power_of_two   e2m1:1x32:float8_e8m0fnu   int8:1x*
+      ling:1x64   e5m2:1x128:power_of_two   mxfp4:rounding=stochastic:seed=1   int8:1x*
 
     \b
     Examples:
       numscope recipes --verbose
+      numscope recipes deepgemm
       numscope analyze dumps/ --recipe ling --recipe e5m2:1x128:power_of_two
     """
     from rich.console import Console
 
-    from numscope import console
+    from numscope.recipe_pages import recipe_page, recipe_table
 
-    Console().print(console.recipe_table(has_sources=verbose))
+    table = recipe_table(has_sources=verbose) if recipe is None else recipe_page(recipe)
+    Console().print(table)
 
 
 for _command in (findings,):
@@ -402,6 +412,20 @@ def _scan(err: Console, dump: str, *, quiet: bool, **scan_options: Any) -> Scan:
         return dumps.scan(dump, on_progress=count, **scan_options)
 
 
+def _answer(charts: Sequence[Series], findings: Sequence[Finding], written: list[Path]) -> None:
+    """Print the worst points, what stands out, and the files."""
+    from rich.console import Console
+
+    from numscope import console
+
+    answer = Console()
+    answer.print(console.summary(charts))
+    answer.print()
+    console.print_findings(answer, findings)
+    answer.print()
+    console.print_written(answer, written)
+
+
 def _say(err: Console, problems: Sequence[Problem], *, quiet: bool, verbose: bool) -> None:
     """Print failures always, remarks unless quiet, many that are alike only if verbose."""
     from numscope import console
@@ -435,8 +459,9 @@ def _require(something: object, message: str) -> None:
         raise NothingToDo(message)
 
 
-def _facts(recipe: Recipe) -> Mapping[str, str]:
-    return {"element": recipe.element, "tile": recipe.tile_text, "scale": recipe.scale}
+def _facts(recipe: Recipe) -> Mapping[str, str | float]:
+    plain = {"element": recipe.element, "tile": recipe.tile_text, "scale": recipe.scale}
+    return plain | recipe.details
 
 
 def _problem(problem: Problem) -> Mapping[str, str]:

@@ -7,6 +7,7 @@ used.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import tempfile
@@ -65,9 +66,11 @@ def _choose_cache() -> None:
     """Point numba to a temporary folder if none of its own places can be written."""
     if config.CACHE_DIR:
         return
-    beside = Path(__file__).parent / "__pycache__"
-    personal = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "numba"
-    if not _is_writable(beside) and not _is_writable(personal):
+    places = [Path(__file__).parent / "__pycache__"]
+    with contextlib.suppress(RuntimeError):  # a user without a home
+        personal = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        places.append(Path(personal, "numba"))
+    if not any(_is_writable(place) for place in places):
         config.CACHE_DIR = str(private_folder(Path(tempfile.gettempdir())))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,6 @@ from rich.text import Text
 from numscope import amounts
 from numscope.findings import is_lossless, worst
 from numscope.findings.writing import named
-from numscope.recipes import NAMED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -103,19 +101,6 @@ def print_problems(
         if more > 0:
             text = f"{more:,} more like this, all listed in {details}"
             _print_problem(console, text, is_failure=is_failure)
-
-
-def recipe_table(*, has_sources: bool = False) -> Table:
-    """The named recipes: what they are made of, and where they come from if that is asked for."""
-    answer = grid()
-    for column in ("name", "element", "tile", "scale", "weights", "what it is"):
-        answer.add_column(column, overflow="fold")
-    for name, entry in NAMED.items():
-        recipe = entry.recipe
-        weights = replace(recipe, tile=entry.weight_tile).tile_text
-        what = f"{entry.summary}. {entry.source}." if has_sources else entry.summary
-        answer.add_row(name, recipe.element, recipe.tile_text, recipe.scale, weights, what)
-    return answer
 
 
 def grid(*, has_header: bool = True) -> Table:

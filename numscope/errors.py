@@ -29,5 +29,9 @@ class ResultsError(NumscopeError):
     """A results folder that cannot be written, read, or that belongs to another run."""
 
 
+class ArrayError(NumscopeError, TypeError):
+    """An array in memory that cannot be quantized, such as one of integers."""
+
+
 class NothingToDo(NumscopeError):
     """There is nothing to analyse or to draw."""

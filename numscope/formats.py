@@ -96,21 +96,33 @@ class FloatFormat:
         return self.specials not in ("finite", "integer")
 
     @property
+    def has_infinity(self) -> bool:
+        """Whether infinity has a code."""
+        return self.specials == "ieee"
+
+    @property
+    def unit(self) -> float:
+        """What a code of 1 stands for in an integer format, 1 otherwise."""
+        return self.min_subnormal if self.specials == "integer" else 1.0
+
+    @property
     def is_scale_only(self) -> bool:
         """Whether the format can hold scales but no elements, for want of a sign and a zero."""
         return self.specials == "exponent"
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The NumPy dtype that holds one element per item."""
+        """The NumPy dtype that holds one element per item: integers count in `unit`s."""
         import ml_dtypes  # noqa: PLC0415 (half a second, and most commands need no array)
         import numpy  # noqa: ICN001, PLC0415
 
-        return numpy.dtype(getattr(ml_dtypes, self.name, None) or self.name)
+        is_integer = self.specials == "integer"
+        return numpy.dtype(numpy.int8 if is_integer else getattr(ml_dtypes, self.name))
 
 
-#: OCP 8-bit Floating Point Specification 1.0 (E4M3, E5M2), OCP Microscaling Formats 1.0 (E2M3,
-#: E3M2, E2M1, E8M0), and arXiv 2206.02915 for the FNUZ formats.
+#: OCP 8-bit Floating Point Specification 1.0 (E4M3, E5M2); OCP Microscaling Formats 1.0 (E2M3,
+#: E3M2, E2M1, E8M0, and INT8 as `mxint8`, whose codes count in units of 2^-6); arXiv 2206.02915 for
+#: the FNUZ formats; ml_dtypes for those of IEEE's kind and E4M3B11FNUZ.
 FORMATS: dict[str, FloatFormat] = {
     entry.name: entry
     for entry in (
@@ -118,10 +130,14 @@ FORMATS: dict[str, FloatFormat] = {
         FloatFormat("float8_e5m2", 5, 2, 15, "ieee"),
         FloatFormat("float8_e4m3fnuz", 4, 3, 8, "fnuz"),
         FloatFormat("float8_e5m2fnuz", 5, 2, 16, "fnuz"),
+        FloatFormat("float8_e4m3", 4, 3, 7, "ieee"),
+        FloatFormat("float8_e3m4", 3, 4, 3, "ieee"),
+        FloatFormat("float8_e4m3b11fnuz", 4, 3, 11, "fnuz"),
         FloatFormat("float6_e2m3fn", 2, 3, 1, "finite"),
         FloatFormat("float6_e3m2fn", 3, 2, 3, "finite"),
         FloatFormat("float4_e2m1fn", 2, 1, 1, "finite"),
         FloatFormat("int8", 1, 6, -5, "integer"),
+        FloatFormat("mxint8", 1, 6, 1, "integer"),
         FloatFormat("float8_e8m0fnu", 8, 0, 127, "exponent"),
     )
 }
@@ -161,3 +177,8 @@ def format_named(name: str) -> FloatFormat:
         raise RecipeError(
             f"unknown number format {name!r}; known are {', '.join(FORMATS)}"
         ) from None
+
+
+def short_name(name: str) -> str:
+    """The format's first alias, or its name: `e4m3` for `float8_e4m3fn`."""
+    return next((alias for alias, full in ALIASES.items() if full == name), name)

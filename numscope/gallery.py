@@ -5,6 +5,7 @@ From the rows of layers.csv by way of `series` and `charts`. Nothing here writes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -60,4 +61,4 @@ def chart_files(
 
 def folder_name(label: str) -> str:
     """A recipe's name as a folder: `ling:1x*` is `ling_1xall`."""
-    return label.replace("*", "all").replace(":", "_")
+    return re.sub(r"[^\w.^+=-]", "_", label.replace("*", "all"))

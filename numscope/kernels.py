@@ -11,16 +11,18 @@ slices from index 0, which is what lets the compiler see that they can be vector
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from numscope.compiling import compiled, inlined
+from numscope.inputs import is_narrow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from numscope.formats import FloatFormat
+    from numscope.recipes import Recipe
 
     Float32 = NDArray[np.float32]
     Float64 = NDArray[np.float64]
@@ -31,15 +33,40 @@ if TYPE_CHECKING:
 LANES = 128
 
 # Positions in the counts and extremes that `accumulate` adds to.
-ZEROS, UNDERFLOW, SATURATED = 0, 1, 2
+ZEROS, UNDERFLOW, SATURATED, OVERFLOW, OVERFLOW_ZEROS = 0, 1, 2, 3, 4
 # Positions in the sums of `accumulate`, in all and per row, where the error's sum is left out.
 XX, YY, XY, EE = 0, 1, 2, 3
+
+# What a product is rounded to, and how an element is.
+FLOAT32, BFLOAT16, FLOAT16 = 0, 1, 2
+NEAREST_EVEN, UP_ABOVE, STOCHASTIC = 0, 1, 2
+
+#: By the recipe's rounding: how, and the remainder, in units of the last place, above which it is
+#: up.
+_MODES: dict[str, tuple[int, float]] = {
+    "nearest_even": (NEAREST_EVEN, 0.0),
+    "nearest_away": (UP_ABOVE, 0.5 - 2.0**-25),
+    "nearest_toward_zero": (UP_ABOVE, 0.5),
+    "toward_zero": (UP_ABOVE, 1.0),
+    "stochastic": (STOCHASTIC, 0.0),
+}
 
 _MAGNITUDE = np.int32(0x7FFFFFFF)
 _SIGN = np.int32(-0x80000000)
 _EXPONENT = np.int32(0x7F800000)
 _MAGNITUDE64 = np.int64(0x7FFFFFFFFFFFFFFF)
 _NONE = np.int32(0x7FFFFFFF)
+_FLOAT16_MIN_EXPONENT = np.int32((127 - 14) << 23)
+_FLOAT16_STEP = np.int32((13 << 23) | 0x400000)
+_TWENTY_THREE = np.int32(23 << 23)
+_RECIPROCAL = np.int32(254 << 23)
+_TWO_23 = np.float32(2.0**23)
+_TWO_M23 = np.float32(2.0**-23)
+_LOW32 = np.uint64(0xFFFFFFFF)
+_GOLDEN64 = np.uint64(0x9E3779B97F4A7C15)
+_GOLDEN32 = np.uint32(0x9E3779B1)
+_MIX_A = np.uint32(0x85EBCA6B)
+_MIX_B = np.uint32(0xC2B2AE35)
 
 
 class Grid(NamedTuple):
@@ -59,8 +86,8 @@ class Grid(NamedTuple):
     tile_cols: int
 
 
-class Numbers(NamedTuple):
-    """An element format as the loops take it.
+class Rule(NamedTuple):
+    """An element format and how it is rounded to, as the loops take it.
 
     Attributes
     ----------
@@ -70,30 +97,82 @@ class Numbers(NamedTuple):
         What to add to the bits of 2^e to have those of 1.5 * 2^(e + 23 - m): adding and subtracting
         that number rounds a float32 of exponent e to m mantissa bits, nearest even.
     largest
-        The largest finite value.
+        Magnitudes beyond it are taken for it: the largest finite value, or, where what is beyond
+        that is not clipped, the next power of two.
     limit
-        Products beyond it count as clipped: `largest` * (1 + 2^-22), rounded down. It leaves
-        `largest` the few units in the last place by which amax * (largest / amax) can exceed it in
+        Products beyond it count as clipped: the largest value * (1 + 2^-22), rounded down. It
+        leaves the few units in the last place by which amax * (largest / amax) can exceed it in
         float32.
+    is_plain
+        Whether values are multiplied, rounded to nearest even and clipped, as all that follows
+        but the last says: the loop for that is one.
+    divides, product
+        Whether values are divided by their operands, and what the quotients or products are rounded
+        to: FLOAT32, FLOAT16 or BFLOAT16.
+    mode, threshold, seed
+        NEAREST_EVEN; UP_ABOVE: up where the remainder is above `threshold`; or STOCHASTIC.
+    overflows, finite_max, above, below
+        Whether what is rounded beyond `finite_max` becomes `above`, or `below` if negative.
+    has_nan
+        Whether the format has NaN; if not, NaN becomes 0.
+    divides_back
+        Whether elements are divided by the multiplier instead of multiplied by the scale.
     """
 
     min_exponent: np.int32
     step: np.int32
     largest: np.float32
     limit: np.float32
+    is_plain: bool
+    divides: bool
+    product: np.int32
+    mode: np.int32
+    threshold: np.float32
+    seed: np.uint64
+    overflows: bool
+    finite_max: np.float32
+    above: np.float32
+    below: np.float32
+    has_nan: bool
+    divides_back: bool
 
 
-def numbers(element: FloatFormat) -> Numbers:
-    """The numbers of an element format."""
+def rule(recipe: Recipe, dtype: np.dtype[Any]) -> Rule:
+    """What the loops do for a recipe on a tensor of that dtype."""
+    element = recipe.element_format
     exact = element.max * (1 + 2.0**-22)
     limit = np.float32(exact)
     if float(limit) > exact:
         limit = np.nextafter(limit, np.float32(0))
-    return Numbers(
+    mode, threshold = _MODES[recipe.rounding]
+    product = FLOAT32
+    if recipe.product_precision == "input" and is_narrow(dtype):
+        product = BFLOAT16 if dtype.name == "bfloat16" else FLOAT16
+    divides, divides_back = recipe.apply == "divide", recipe.dequantize == "divide"
+    overflows = recipe.overflow != "saturate"
+    power = 2.0 ** (element.max_exponent + 1)
+    above, below = math.inf, -math.inf
+    if recipe.overflow == "asymmetric":
+        above, below = element.max, -power
+    elif not element.has_infinity:
+        above = below = math.nan
+    return Rule(
         min_exponent=np.int32((127 + element.min_exponent) << 23),
         step=np.int32(((23 - element.mantissa_bits) << 23) | 0x400000),
-        largest=np.float32(element.max),
+        largest=np.float32(power if overflows else element.max),
         limit=limit,
+        is_plain=not (divides or overflows or product or mode),
+        divides=divides,
+        product=np.int32(product),
+        mode=np.int32(mode),
+        threshold=np.float32(threshold),
+        seed=np.uint64(recipe.seed),
+        overflows=overflows,
+        finite_max=np.float32(element.max),
+        above=np.float32(above),
+        below=np.float32(below),
+        has_nan=element.has_nan,
+        divides_back=divides_back,
     )
 
 
@@ -171,21 +250,16 @@ def _column_statistics(row: Float32, amax: NDArray[np.int32], amin: NDArray[np.i
 
 
 @inlined
-def _quantize_row(
-    row: Float32,
-    multipliers: Float32,
-    q: Float32,
-    element: Numbers,
-) -> np.int32:
-    """Write to `q` the elements' values of row * multipliers; how many were clipped to `largest`.
+def _round_row(row: Float32, operands: Float32, q: Float32, rule: Rule) -> np.int32:
+    """Write to `q` the elements' values of row * operands; how many were clipped. All (cols,).
 
-    Round to nearest even; the sign of a zero is that of the product; NaN stays NaN. All (cols,).
+    Round to nearest even; the sign of a zero is that of the product; NaN stays NaN.
     """
-    min_exponent, step = element.min_exponent, element.step
-    largest, limit = element.largest, element.limit
+    min_exponent, step = rule.min_exponent, rule.step
+    largest, limit = rule.largest, rule.limit
     clipped = np.int32(0)
     for c in range(row.size):
-        v = np.float32(row[c] * multipliers[c])
+        v = np.float32(row[c] * operands[c])
         bits = v.view(np.int32)
         magnitude = np.int32(bits & _MAGNITUDE).view(np.float32)
         clipped += np.int32(magnitude > limit)
@@ -194,6 +268,153 @@ def _quantize_row(
         magic = np.int32(max(exponent, min_exponent) + step).view(np.float32)
         rounded = np.float32(np.float32(a + magic) - magic)
         q[c] = np.int32(rounded.view(np.int32) | (bits & _SIGN)).view(np.float32)
+    return clipped
+
+
+@inlined
+def _quantize_row(
+    row: Float32,
+    operands: Float32,
+    q: Float32,
+    rule: Rule,
+    place: tuple[int, int],
+    spare: Float32,
+) -> np.int32:
+    """Write to `q` the elements' values of `row`; how many were clipped.
+
+    Parameters
+    ----------
+    row, operands
+        The values, and what each is multiplied or divided by.
+    q
+        The result, before the scale.
+    place
+        Row and column of the first value in the tensor, which is what a random number depends on.
+    spare
+        Room for (2, cols); the second row holds ones.
+    """
+    if rule.is_plain:
+        return _round_row(row, operands, q, rule)
+    v = spare[0]
+    if rule.divides:
+        for c in range(row.size):
+            v[c] = row[c] / operands[c]
+    else:
+        for c in range(row.size):
+            v[c] = row[c] * operands[c]
+    if rule.product == BFLOAT16:
+        _round_to_bfloat16(v)
+    elif rule.product == FLOAT16:
+        _round_to_float16(v)
+    if rule.mode == NEAREST_EVEN:
+        clipped = _round_row(v, spare[1], q, rule)
+    elif rule.mode == UP_ABOVE:
+        clipped = _round_above(v, q, rule)
+    else:
+        clipped = _round_randomly(v, q, rule, place)
+    if rule.overflows:
+        clipped = _overflow(v, q, rule)
+    return clipped
+
+
+@inlined
+def _round_to_bfloat16(v: Float32) -> None:
+    for c in range(v.size):
+        bits = np.float32(v[c]).view(np.int32)
+        odd = np.int32((bits >> np.int32(16)) & np.int32(1))
+        rounded = np.int32(np.int32(bits + np.int32(0x7FFF) + odd) & np.int32(-0x10000))
+        is_nan = np.int32(bits & _MAGNITUDE) > _EXPONENT
+        v[c] = np.int32(bits if is_nan else rounded).view(np.float32)
+
+
+@inlined
+def _round_to_float16(v: Float32) -> None:
+    """Round to float16, its infinity as 2^16: beyond every element."""
+    beyond = np.float32(65536)
+    for c in range(v.size):
+        bits = np.float32(v[c]).view(np.int32)
+        magnitude = np.int32(bits & _MAGNITUDE).view(np.float32)
+        a = beyond if magnitude > beyond else magnitude  # noqa: FURB136 (NaN stays NaN)
+        exponent = np.int32(np.float32(a).view(np.int32) & _EXPONENT)
+        magic = np.int32(max(exponent, _FLOAT16_MIN_EXPONENT) + _FLOAT16_STEP).view(np.float32)
+        rounded = np.float32(np.float32(a + magic) - magic)
+        v[c] = np.int32(rounded.view(np.int32) | (bits & _SIGN)).view(np.float32)
+
+
+@inlined
+def _split(magnitude: np.float32, rule: Rule) -> tuple[np.float32, np.float32, np.float32]:
+    """The whole units in the last place below a magnitude, the rest, and the unit. All exact."""
+    a = rule.largest if magnitude > rule.largest else magnitude  # noqa: FURB136 (NaN stays NaN)
+    exponent = max(np.int32(np.float32(a).view(np.int32) & _EXPONENT), rule.min_exponent)
+    # step is 23 - m exponents and half a mantissa: taken from 23 exponents it leaves those of 2^m.
+    below = np.int32(_TWENTY_THREE - np.int32(rule.step & _EXPONENT))
+    unit = np.int32(exponent - below).view(np.float32)
+    units = np.int32(_RECIPROCAL - np.int32(exponent - below)).view(np.float32)
+    t = np.float32(a * units)
+    whole = np.float32(np.float32(t + _TWO_23) - _TWO_23)
+    whole = np.float32(whole - np.float32(whole > t))
+    return whole, np.float32(t - whole), unit
+
+
+@inlined
+def _round_above(v: Float32, q: Float32, rule: Rule) -> np.int32:
+    """Write to `q` the elements of `v`, up where the rest is above the rule's threshold."""
+    clipped = np.int32(0)
+    for c in range(v.size):
+        bits = np.float32(v[c]).view(np.int32)
+        magnitude = np.int32(bits & _MAGNITUDE).view(np.float32)
+        clipped += np.int32(magnitude > rule.limit)
+        whole, rest, unit = _split(magnitude, rule)
+        up = np.float32(rest > rule.threshold)
+        rounded = np.float32(np.float32(whole + up) * unit)
+        q[c] = np.int32(rounded.view(np.int32) | (bits & _SIGN)).view(np.float32)
+    return clipped
+
+
+@inlined
+def _round_randomly(v: Float32, q: Float32, rule: Rule, place: tuple[int, int]) -> np.int32:
+    """Write to `q` the elements of `v`, up with the probability that the rest is of a unit."""
+    row_key = _mixed(np.uint64(rule.seed + np.uint64(place[0]) * _GOLDEN64))
+    low, high = np.uint32(row_key & _LOW32), np.uint32(row_key >> np.uint64(32))
+    first = np.uint32(np.uint64(place[1]) & _LOW32)
+    clipped = np.int32(0)
+    for c in range(v.size):
+        bits = np.float32(v[c]).view(np.int32)
+        magnitude = np.int32(bits & _MAGNITUDE).view(np.float32)
+        clipped += np.int32(magnitude > rule.limit)
+        h = np.uint32(np.uint32(np.uint32(first + np.uint32(c)) * _GOLDEN32) ^ low)
+        h = np.uint32(np.uint32(h ^ np.uint32(h >> np.uint32(16))) * _MIX_A)
+        h = np.uint32(np.uint32(h ^ np.uint32(h >> np.uint32(13))) + high)
+        h = np.uint32(np.uint32(h ^ np.uint32(h >> np.uint32(15))) * _MIX_B)
+        h = np.uint32(h ^ np.uint32(h >> np.uint32(16)))
+        # 23 random bits and a half: no remainder is on a border, and none of 0 is above.
+        chance = np.float32(np.float32(np.int32(h >> np.uint32(9))) + np.float32(0.5)) * _TWO_M23
+        whole, rest, unit = _split(magnitude, rule)
+        up = np.float32(rest > chance)
+        rounded = np.float32(np.float32(whole + up) * unit)
+        q[c] = np.int32(rounded.view(np.int32) | (bits & _SIGN)).view(np.float32)
+    return clipped
+
+
+@inlined
+def _mixed(key: np.uint64) -> np.uint64:
+    """A key whose every bit depends on every bit of `key` (splitmix64's finalizer)."""
+    key = np.uint64(np.uint64(key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9))
+    key = np.uint64(np.uint64(key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB))
+    return np.uint64(key ^ (key >> np.uint64(31)))
+
+
+@inlined
+def _overflow(v: Float32, q: Float32, rule: Rule) -> np.int32:
+    """Replace elements beyond the largest; how many are clipped to a finite one."""
+    clipped = np.int32(0)
+    infinity = np.float32(np.inf)
+    for c in range(v.size):
+        edge = rule.above if v[c] > 0 else rule.below
+        is_beyond = abs(q[c]) > rule.finite_max
+        is_clipped = (abs(edge) < infinity) & (abs(v[c]) > abs(edge) * rule.limit / rule.finite_max)
+        clipped += np.int32(is_clipped)
+        q[c] = edge if is_beyond else q[c]
     return clipped
 
 
@@ -216,8 +437,9 @@ def _spread(tiles: Float32, grid: Grid, row: Float32) -> None:
 def quantize(
     x: Float32,
     grid: Grid,
-    multipliers: Float32,
-    element: Numbers,
+    operands: Float32,
+    rule: Rule,
+    first: tuple[int, int],
     q: Float32,
 ) -> None:
     """Write to `q` the elements' values, before the scale, of `x`, both (rows, cols).
@@ -225,18 +447,22 @@ def quantize(
     Parameters
     ----------
     grid
-        Where the values lie on the grid of `multipliers`, which has one item per tile.
-    element
-        The format.
+        Where the values lie on the grid of `operands`, which has one item per tile.
+    rule
+        How to quantize.
+    first
+        Row and column of the first value in the tensor.
     """
-    spread = np.empty(x.shape[1], np.float32)
+    cols = x.shape[1]
+    spread = np.empty(cols, np.float32)
+    spare = np.ones((2, cols), np.float32)
     at = -1
     for r in range(x.shape[0]):
         t = (grid.row + r) // grid.tile_rows
         if t != at:
-            _spread(multipliers[t], grid, spread)
+            _spread(operands[t], grid, spread)
             at = t
-        _quantize_row(x[r], spread, q[r], element)
+        _quantize_row(x[r], spread, q[r], rule, (first[0] + r, first[1]), spare)
 
 
 @compiled
@@ -244,9 +470,10 @@ def accumulate(
     x: Values,
     x32: Float32,
     grid: Grid,
-    multipliers: Float32,
+    operands: Float32,
     scales: Float32,
-    element: Numbers,
+    rule: Rule,
+    first: tuple[int, int],
     counts: NDArray[np.int64],
     sum_ee: Float64,
     max_error: Float64,
@@ -258,15 +485,17 @@ def accumulate(
     Parameters
     ----------
     x, x32
-        The same finite values in float32 or float64, and in float32: (rows, cols).
+        The same values in float32 or float64, and in float32: (rows, cols).
     grid
-        Where they lie on the grid of `multipliers` and `scales`.
-    multipliers, scales
-        One item per tile, (tile rows, tile columns).
-    element
-        The format.
+        Where they lie on the grid of `operands` and `scales`.
+    operands, scales
+        What `rule` applies before and after rounding, one item per tile.
+    rule
+        How to quantize.
+    first
+        Row and column of the first value in the tensor.
     counts
-        At ZEROS, UNDERFLOW and SATURATED.
+        At ZEROS, UNDERFLOW, SATURATED, OVERFLOW and OVERFLOW_ZEROS.
     sum_ee, max_error
         (1,): the sum of (x-y)*(x-y) and the largest abs(x-y).
     row_counts
@@ -277,7 +506,8 @@ def accumulate(
     rows, cols = x.shape
     m = np.empty(cols, np.float32)
     s = np.empty(cols, np.float32)
-    q = np.empty(cols, np.float32)
+    y = np.empty(cols, np.float32)
+    spare = np.ones((2, cols), np.float32)
     width = LANES
     while width > 1 and width // 2 >= cols:
         width //= 2
@@ -286,17 +516,23 @@ def accumulate(
     for r in range(rows):
         t = (grid.row + r) // grid.tile_rows
         if t != at:
-            _spread(multipliers[t], grid, m)
+            _spread(operands[t], grid, m)
             _spread(scales[t], grid, s)
             at = t
-        counts[SATURATED] += _quantize_row(x32[r], m, q, element)
-        before, after, error = _dequantize_row(x[r], q, s)
+        values, place = x[r], (first[0] + r, first[1])
+        counts[SATURATED] += _quantize_row(x32[r], m, y, rule, place, spare)
+        if rule.divides_back:
+            _divide_row(y, s)
+        before, after, error = _dequantize_row(values, y, spare[1] if rule.divides_back else s)
+        if not error < np.inf:
+            values = _mask_row(values, x32[r], m, s, y, rule, counts)
+            before, after, error = _dequantize_row(values, y, spare[1])
         counts[ZEROS] += cols - before
         counts[UNDERFLOW] += before - after
         row_counts[r, 0] += before
         row_counts[r, 1] += after
         max_error[0] = max(max_error[0], error)
-        _sum_row(x[r], q, lanes)
+        _sum_row(values, y, lanes)
         row_sums[r, XX] += lanes[XX, 0]
         row_sums[r, YY] += lanes[YY, 0]
         row_sums[r, XY] += lanes[XY, 0]
@@ -305,7 +541,10 @@ def accumulate(
 
 @inlined
 def _dequantize_row(x: Values, q: Float32, s: Float32) -> tuple[np.int32, np.int32, np.float64]:
-    """Turn `q` into y = q*s; how many of x and of y are not zero, and the largest abs(x-y)."""
+    """Turn `q` into y = q*s; how many of x and of y are not zero, and the largest abs(x-y).
+
+    That is not finite if x or y is not.
+    """
     before, after = np.int32(0), np.int32(0)
     largest = np.int64(0)
     for c in range(x.size):
@@ -316,6 +555,46 @@ def _dequantize_row(x: Values, q: Float32, s: Float32) -> tuple[np.int32, np.int
         error = np.float64(x[c]) - np.float64(y)
         largest = max(largest, np.int64(np.float64(error).view(np.int64) & _MAGNITUDE64))
     return before, after, np.int64(largest).view(np.float64)
+
+
+@inlined
+def _divide_row(q: Float32, divisors: Float32) -> None:
+    for c in range(q.size):
+        q[c] /= divisors[c]
+
+
+@inlined
+def _mask_row(
+    x: Values,
+    x32: Float32,
+    operands: Float32,
+    back: Float32,
+    y: Float32,
+    rule: Rule,
+    counts: NDArray[np.int64],
+) -> Values:
+    """A copy of `x` with 0, in `y` too, where x is not finite or y is not.
+
+    Takes back what such values count as zeros and as clipped, and counts those that are finite.
+    """
+    kept = x.copy()
+    counts_clipped = not rule.overflows or abs(rule.above) < np.inf
+    for c in range(x.size):
+        is_finite = np.isfinite(x32[c])
+        v = x32[c] / operands[c] if rule.divides else x32[c] * operands[c]
+        if is_finite and np.isnan(v) and not rule.has_nan:
+            y[c] = 0 / back[c] if rule.divides_back else 0 * back[c]
+        if is_finite and np.isfinite(y[c]):
+            continue
+        if is_finite:
+            counts[OVERFLOW] += 1
+            counts[OVERFLOW_ZEROS] += x[c] == 0
+        elif counts_clipped:
+            counts[SATURATED] -= abs(v) > rule.limit
+        counts[ZEROS] -= x[c] != 0
+        kept[c] = 0
+        y[c] = 0
+    return kept
 
 
 @inlined

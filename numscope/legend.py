@@ -130,5 +130,5 @@ def _colour_bar(axes: Axes, layers: Sequence[int]) -> tuple[float, float]:
 
 def _inches(axes: Axes) -> tuple[float, float]:
     box = axes.get_window_extent()
-    dpi = axes.get_figure(root=True).dpi  # type: ignore[union-attr]
+    dpi = axes.figure.dpi
     return box.width / dpi, box.height / dpi

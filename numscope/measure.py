@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
+
+from numscope.written import parse
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -35,13 +37,23 @@ def _ratio(numerator: float, denominator: float) -> float:
     return numerator / denominator if denominator else _NAN
 
 
+def _minimum() -> Any:
+    """A field of which the smaller one is kept, NaN without any."""
+    return field(default=_NAN, metadata={"merge": _least})
+
+
+def _maximum(default: float = _NAN) -> Any:
+    """A field of which the larger one is kept."""
+    return field(default=default, metadata={"merge": _largest})
+
+
 @dataclass(frozen=True, slots=True)
 class ErrorSums:
     """Counts, sums, minima and maxima of one quantization; `a + b` is the record of both parts.
 
     x is the tensor's value in float32 (float64 if it was saved so), q its element, y = q * scale as
-    one float32 product. Sums are float64 sums of float64 products. Non-finite values are counted
-    and left out of everything else.
+    one float32 product. Sums are float64 sums of float64 products. Values that are not finite, and
+    finite ones whose y is not, are counted and left out of everything else.
 
     Attributes
     ----------
@@ -64,6 +76,8 @@ class ErrorSums:
     scale_min, scale_max, tile_range_log2_max
         Over the tiles that are not zero: the scales' extremes, and the largest log2(amax) minus
         log2(smallest magnitude that is not zero). NaN if there is no such tile.
+    overflow_count, overflow_zeros
+        Finite values whose y is infinite or NaN; those of them with x = 0.
     """
 
     count: int = 0
@@ -76,28 +90,30 @@ class ErrorSums:
     sum_yy: float = 0.0
     sum_xy: float = 0.0
     sum_ee: float = 0.0
-    amax: float = 0.0
-    max_abs_error: float = 0.0
+    amax: float = _maximum(0.0)
+    max_abs_error: float = _maximum(0.0)
     row_count: int = 0
     zero_rows: int = 0
     flushed_rows: int = 0
     sum_row_cosine: float = 0.0
-    min_row_cosine: float = _NAN
+    min_row_cosine: float = _minimum()
     tile_count: int = 0
     zero_tiles: int = 0
-    scale_min: float = _NAN
-    scale_max: float = _NAN
-    tile_range_log2_max: float = _NAN
+    scale_min: float = _minimum()
+    scale_max: float = _maximum()
+    tile_range_log2_max: float = _maximum()
+    overflow_count: int = 0
+    overflow_zeros: int = 0
 
     def __add__(self, other: ErrorSums) -> ErrorSums:
         """The record of two parts taken together: sums and counts add, extremes are kept."""
         if not isinstance(other, ErrorSums):
             return NotImplemented
         merged: dict[str, Any] = {
-            field.name: _MERGE.get(field.name, operator.add)(
-                getattr(self, field.name), getattr(other, field.name)
+            each.name: each.metadata.get("merge", operator.add)(
+                getattr(self, each.name), getattr(other, each.name)
             )
-            for field in fields(self)
+            for each in fields(self)
         }
         return ErrorSums(**merged)
 
@@ -115,12 +131,17 @@ class ErrorSums:
     @property
     def zeros_after(self) -> float:
         """Share of all values that are zero after quantization, 0 to 1."""
-        return _ratio(self.zeros + self.underflow_count, self.count)
+        return _ratio(self.zeros + self.underflow_count - self.overflow_zeros, self.count)
 
     @property
     def saturated(self) -> float:
         """Share of all values that were clipped to the largest finite element, 0 to 1."""
         return _ratio(self.saturated_count, self.count)
+
+    @property
+    def overflow(self) -> float:
+        """Share of all values that are finite and become infinite or NaN, 0 to 1."""
+        return _ratio(self.overflow_count, self.count)
 
     @property
     def distortion(self) -> float:
@@ -132,7 +153,7 @@ class ErrorSums:
         """One cosine between x and y over the whole tensor; 0 if all of y is zero and x is not."""
         if self.sum_xx and not self.sum_yy:
             return 0.0
-        return _ratio(self.sum_xy, math.sqrt(self.sum_xx * self.sum_yy))
+        return min(_ratio(self.sum_xy, math.sqrt(self.sum_xx * self.sum_yy)), 1.0)
 
     @property
     def sqnr_db(self) -> float:
@@ -156,17 +177,7 @@ class ErrorSums:
         return math.sqrt(self.sum_ee) / math.sqrt(self.sum_xx)
 
 
-_MERGE = {
-    "amax": _largest,
-    "max_abs_error": _largest,
-    "min_row_cosine": _least,
-    "scale_min": _least,
-    "scale_max": _largest,
-    "tile_range_log2_max": _largest,
-}
-
-
-def measure(x: ArrayLike, recipe: Recipe) -> ErrorSums:
+def measure(x: ArrayLike, recipe: Recipe | str) -> ErrorSums:
     """The errors that `recipe` makes on `x`.
 
     Parameters
@@ -179,9 +190,9 @@ def measure(x: ArrayLike, recipe: Recipe) -> ErrorSums:
 
     Raises
     ------
-    numscope.errors.DumpError
+    numscope.errors.ArrayError
         If `x` holds something other than floating-point numbers.
     """
     from numscope.streaming import measure_array  # noqa: PLC0415 (compiled: when needed)
 
-    return measure_array(x, (recipe,))[0]
+    return measure_array(x, (parse(recipe),))[0]

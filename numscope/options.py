@@ -9,14 +9,43 @@ import csv
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from numscope.errors import RecipeError
-from numscope.recipes import Recipe, Tile, parse, parse_tile
+from numscope.recipes import Recipe, Tile
+from numscope.written import parse, parse_tile
+
+if TYPE_CHECKING:
+    from click import ParamType
+else:
+
+    class ParamType(click.ParamType):
+        """With a parameter for what is converted to, which click has since 8.4."""
+
+        __class_getitem__ = classmethod(lambda cls, _: cls)
+
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Command(click.Command):
+    """A command whose options can be set by the environment: `NUMSCOPE_<COMMAND>_<OPTION>`."""
+
+    def __init__(self, *arguments: Any, **attributes: Any) -> None:
+        super().__init__(*arguments, **attributes)
+        for param in self.params:
+            if isinstance(param, click.Option):
+                word = max(param.opts, key=len).removeprefix("--").replace("-", "_")
+                param.envvar = f"NUMSCOPE_{self.name}_{word}".upper()
+
+
+class Commands(click.Group):
+    """A group of them."""
+
+    command_class = Command
+
 
 #: The kinds of DESIGN's vocabulary; spelled out so that `--help` imports nothing.
 KINDS = ("activation", "gradient", "weight", "output", "input_gradient", "weight_gradient")
@@ -25,7 +54,7 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 _MOST_NUMBERS = 1_000_000
 
 
-class Numbers(click.ParamType[frozenset[int]]):
+class Numbers(ParamType[frozenset[int]]):
     """A list of numbers and ranges: `0,4,8,12,16`, `0-16`, `0-3,16`."""
 
     name = "numbers"
@@ -48,7 +77,7 @@ class Numbers(click.ParamType[frozenset[int]]):
         return frozenset(numbers)
 
 
-class TileType(click.ParamType[Tile]):
+class TileType(ParamType[Tile]):
     """A tile shape, rows x columns."""
 
     name = "tile"
@@ -61,7 +90,7 @@ class TileType(click.ParamType[Tile]):
             self.fail(str(error), param, ctx)
 
 
-class RecipeType(click.ParamType[Recipe]):
+class RecipeType(ParamType[Recipe]):
     """A recipe by name or written form."""
 
     name = "recipe"
@@ -76,7 +105,7 @@ class RecipeType(click.ParamType[Recipe]):
             self.fail(f"{error}; `numscope recipes` lists them", param, ctx)
 
 
-class Kinds(click.ParamType[tuple[str, ...]]):
+class Kinds(ParamType[tuple[str, ...]]):
     """A list of kinds: `activation,gradient`."""
 
     name = "kinds"
@@ -93,7 +122,7 @@ class Kinds(click.ParamType[tuple[str, ...]]):
         return kinds
 
 
-class TokensMap(click.ParamType[dict[int, int]]):
+class TokensMap(ParamType[dict[int, int]]):
     """A CSV file with the columns step and tokens."""
 
     name = "file.csv"
@@ -103,7 +132,7 @@ class TokensMap(click.ParamType[dict[int, int]]):
     ) -> dict[int, int]:
         """Tokens by step."""
         try:
-            with Path(value).open(encoding="utf-8", newline="") as file:
+            with Path(value).open(encoding="utf-8-sig", newline="") as file:
                 records = list(csv.DictReader(file))
             return {int(record["step"]): int(record["tokens"]) for record in records}
         except KeyError as error:
@@ -112,7 +141,7 @@ class TokensMap(click.ParamType[dict[int, int]]):
             self.fail(f"{value} cannot be read as step,tokens: {error}", param, ctx)
 
 
-class LayerOffset(click.ParamType[int | dict[str, int]]):
+class LayerOffset(ParamType[int | dict[str, int]]):
     """A number for every layer, or one for each of some layouts: `-1`, `megatron=-1,atorch=2`."""
 
     name = "offset"
@@ -154,7 +183,7 @@ def reading(command: F) -> F:
                 "--tokens-per-step",
                 type=click.IntRange(min=1),
                 metavar="N",
-                help="Tokens trained on per step: batch size × sequence length.",
+                help="Tokens trained on per step: batch size x sequence length.",
             ),
             click.option(
                 "--tokens-map",

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-import ml_dtypes
 import numpy as np
 
 from numscope import kernels
-from numscope.errors import DumpError
+from numscope.errors import ArrayError
+from numscope.inputs import is_float
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -75,11 +75,11 @@ class Panels:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Values of one panel, finite ones only: others are counted and replaced by 0.
+    """Values of one panel, and how many are NaN or infinite in float32.
 
     `x` is float32, or float64 if the tensor is; `x32` is the same in float32, which is what the
     quantizer sees. `row` and `col` say where it begins in the tensor, `amax` is the largest
-    magnitude in `x`.
+    magnitude of those in `x` that are finite in float32.
     """
 
     row: int
@@ -89,6 +89,11 @@ class Panel:
     nan_count: int
     inf_count: int
     amax: float
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all values are finite."""
+        return not self.nan_count and not self.inf_count
 
 
 class InMemory:
@@ -113,7 +118,7 @@ def read_panels(source: Source, panels: Panels, start: int, stop: int) -> Iterat
         for row in range(start, stop, height):
             values = source.read(row, min(row + height, stop), col, col_stop)
             for at in range(0, values.shape[0], panels.height):
-                yield _panel(values[at : at + panels.height], row + at, col)
+                yield panel(values[at : at + panels.height], row + at, col)
 
 
 def to_float32(values: NDArray[Any]) -> NDArray[np.float32]:
@@ -133,38 +138,17 @@ def matrix(x: ArrayLike) -> NDArray[Any]:
 
     Raises
     ------
-    DumpError
+    ArrayError
         If it does not hold floating-point numbers.
     """
     x = np.asarray(x)
     if not is_float(x.dtype):
-        raise DumpError(f"only floating-point numbers can be quantized, not {x.dtype}")
+        raise ArrayError(f"only floating-point numbers can be quantized, not {x.dtype}")
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1] if x.ndim else 1)
 
 
-def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether the type holds real floating-point numbers: NumPy's own or those of ml_dtypes."""
-    if dtype.kind == "f":
-        return dtype.itemsize <= 8
-    return dtype.kind == "V" and dtype.names is None and _finfo(dtype) is not None
-
-
-def largest_input(dtype: np.dtype[Any]) -> float:
-    """Largest finite value of the input's dtype, in float32's range."""
-    largest = _finfo(dtype)
-    float32_max = float(np.finfo(np.float32).max)
-    return float32_max if largest is None else min(largest, float32_max)
-
-
-def _finfo(dtype: np.dtype[Any]) -> float | None:
-    """Largest finite value of a float dtype, `None` for other types."""
-    try:
-        return float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
-    except (TypeError, ValueError, KeyError):
-        return None
-
-
-def _panel(values: NDArray[Any], row: int, col: int) -> Panel:
+def panel(values: NDArray[Any], row: int = 0, col: int = 0) -> Panel:
+    """The panel of values (rows, cols) that begin at (row, col) of a tensor."""
     x32 = to_float32(values)
     x = values if values.dtype == np.float64 else x32
     nan_count = inf_count = 0
@@ -173,10 +157,9 @@ def _panel(values: NDArray[Any], row: int, col: int) -> Panel:
         finite = np.isfinite(x32)
         nan_count = int(np.isnan(x32).sum())
         inf_count = x32.size - int(finite.sum()) - nan_count
-        x, x32 = np.where(finite, x, 0), np.where(finite, x32, 0)
-        amax = float(kernels.largest_magnitude(x32))
-    if x.dtype == np.float64:
-        amax = float(np.abs(x).max())
+        amax = float(np.abs(x[finite]).max(initial=0))
+    elif x.dtype == np.float64:
+        amax = float(np.abs(x).max(initial=0))
     return Panel(row, col, x, x32, nan_count, inf_count, amax)
 
 

@@ -14,10 +14,12 @@ from itertools import groupby
 from typing import NamedTuple
 
 from numscope import amounts
+from numscope.catalogue import family
 from numscope.dumps import Kind, Problem, Scan, TensorRef
 from numscope.dumps.dtypes import FLOAT_TYPES
 from numscope.errors import NothingToDo
-from numscope.recipes import Recipe, Tile, parse, weight_tile
+from numscope.recipes import Recipe, Tile
+from numscope.written import parse, weight_tile
 
 DEFAULT_KINDS: tuple[Kind, ...] = ("activation", "gradient")
 
@@ -76,9 +78,12 @@ class FileWork:
         )
 
 
-def schemes(recipes: Sequence[str | Recipe], tiles: Sequence[Tile] = ()) -> list[Scheme]:
+def schemes(
+    recipes: str | Recipe | Sequence[str | Recipe], tiles: Sequence[Tile] = ()
+) -> list[Scheme]:
     """The recipes as asked for, each once, with `tiles` in place of their own if any are given."""
-    bases = [parse(each) if isinstance(each, str) else each for each in recipes]
+    wanted = [recipes] if isinstance(recipes, str | Recipe) else recipes
+    bases = [parse(each) for each in wanted]
     if tiles:
         turned = [replace(base, tile=tile) for base in bases for tile in tiles]
         return [Scheme(str(base), base, base) for base in dict.fromkeys(turned)]
@@ -86,6 +91,12 @@ def schemes(recipes: Sequence[str | Recipe], tiles: Sequence[Tile] = ()) -> list
         Scheme(str(base), base, replace(base, tile=weight_tile(base)))
         for base in dict.fromkeys(bases)
     ]
+
+
+def chosen(recipes: Sequence[Recipe], families: Sequence[str]) -> list[Recipe]:
+    """The recipes and those of the families, each once; the default one if nothing is given."""
+    members = [recipe for name in families for recipe in family(name)]
+    return list(dict.fromkeys([*recipes, *members])) or [Recipe()]
 
 
 def planned(kind: str, wanted: Sequence[Scheme]) -> tuple[Planned, ...]:
@@ -123,7 +134,7 @@ def plan(
     remarks = [
         *_remark(unnamed, "left out: no kind (activation, gradient, …) is recognised in its name"),
         *_remark(empty, "left out: it is empty, there is nothing to measure"),
-        *_remark(undated, "no step is named: it is charted at step 0"),
+        *_remark(undated, _undated_message(chosen, undated)),
         *_absent(found, selection),
     ]
     filled = (ref for ref in chosen if 0 not in ref.shape)
@@ -148,6 +159,12 @@ def matches_module(module: str, wanted: str | None) -> bool:
     if any(sign in wanted for sign in "*?["):
         return fnmatch.fnmatchcase(module, wanted)
     return wanted in module
+
+
+def _undated_message(chosen: Sequence[TensorRef], undated: Sequence[TensorRef]) -> str:
+    if len(undated) == len(chosen):
+        return "no step is named: it is charted at step 0"
+    return "no step is named, as it is for others: it is in the tables but in no chart"
 
 
 def _remark(refs: Sequence[TensorRef], message: str) -> list[Problem]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from numscope.written import parse
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+    from numscope import panels, scales, tiling
     from numscope.recipes import Recipe
 
 
@@ -19,20 +22,31 @@ class Quantized:
     Attributes
     ----------
     elements
-        The codes, (rows, cols), in the element format's ml_dtypes or NumPy dtype. A NaN becomes NaN
-        where the format has one, else 0.
+        The codes, (rows, cols), in the element format's ml_dtypes dtype, int8 for integer formats.
+        A NaN becomes NaN where the format has one, else 0.
     scales
-        One float32 per tile, (ceil(rows / tile rows), ceil(cols / tile columns)).
+        One float32 per tile, (ceil(rows / tile rows), ceil(cols / tile columns)); with two levels
+        the product of both.
     recipe
         How it was done.
+    multipliers
+        One float32 per tile: what values were multiplied by, and what elements are divided by if
+        the recipe dequantizes so.
+    tile_scales, outer_scales
+        The two levels of scales, `None` if there is one: (tile rows, tile columns) as above, and
+        one per outer tile: (1, 1), (rows, 1) or (1, cols).
 
     Invariant: `values[i, j] == float32(elements[i, j]) * scales[i // tile rows, j // tile
-    columns]`.
+    columns]`, one float32 product (or quotient, by `multipliers`). The codes of `mxint8` count in
+    units of 2^-6, which are part of the element's value.
     """
 
     elements: NDArray[Any]
     scales: NDArray[np.float32]
     recipe: Recipe
+    multipliers: NDArray[np.float32]
+    tile_scales: NDArray[np.float32] | None = None
+    outer_scales: NDArray[np.float32] | None = None
 
     @property
     def values(self) -> NDArray[np.float32]:
@@ -43,16 +57,15 @@ class Quantized:
         """
         import numpy as np  # noqa: PLC0415 (kept out of `numscope --help`)
 
-        spread = self.scales
-        for axis, (n, extent) in enumerate(zip(self.recipe.tile, self.elements.shape, strict=True)):
-            # A tile may be said to be far larger than the tensor: repeat no further than needed.
-            spread = np.repeat(spread, min(n or extent, extent), axis=axis)
-        rows, cols = self.elements.shape
-        with np.errstate(over="ignore"):  # 256 * 2^120 is beyond float32
-            return self.elements.astype(np.float32) * spread[:rows, :cols]
+        is_divided = self.recipe.dequantize == "divide"
+        spread = _spread(self.multipliers if is_divided else self.scales, self)
+        unit = np.float32(self.recipe.element_format.unit)
+        with np.errstate(all="ignore"):  # 256 * 2^120 is beyond float32; scales may be NaN
+            elements = self.elements.astype(np.float32) * unit
+            return elements / spread if is_divided else elements * spread
 
 
-def quantize(x: ArrayLike, recipe: Recipe) -> Quantized:
+def quantize(x: ArrayLike, recipe: Recipe | str) -> Quantized:
     """The elements and scales that `recipe` makes of `x`.
 
     Parameters
@@ -60,30 +73,86 @@ def quantize(x: ArrayLike, recipe: Recipe) -> Quantized:
     x
         Any float array, shape (..., columns): taken as (rows, columns), a vector as one row.
         float32, float64 (rounded to float32 first), float16, bfloat16 or any float type of
-        ml_dtypes. NaN and infinities do not count for a tile's amax; infinities become the largest
-        element.
+        ml_dtypes. Unless the recipe says otherwise, NaN and infinities do not count for a tile's
+        amax, and infinities become the largest element.
     recipe
         How to quantize it.
 
     Raises
     ------
-    numscope.errors.DumpError
+    numscope.errors.ArrayError
         If `x` holds something other than floating-point numbers.
     """
     import numpy as np  # noqa: PLC0415 (kept out of `numscope --help`)
 
-    from numscope import kernels, panels, tiling  # noqa: PLC0415 (compiled: when needed)
+    from numscope import kernels, panels  # noqa: PLC0415 (compiled: when needed)
 
+    recipe = parse(recipe)
     source = panels.InMemory(panels.matrix(x))
-    x32 = panels.to_float32(source.read(0, source.rows, 0, source.cols))
-    task = tiling.Task.on(source, recipe)
-    tiles = tiling.Tiles.over(x32.shape, task.tile)
-    tiles.take_in(x32, 0, 0, task.tile)
-    scaled = task.scale(tiles, 0, 0)
+    whole = panels.panel(source.read(0, source.rows, 0, source.cols))
+    task, scales = _scaled(source, whole, recipe)
+    q = np.empty_like(whole.x32)
+    grid = kernels.Grid(0, 0, *task.tile)
+    rule = kernels.rule(recipe, source.dtype)
+    kernels.quantize(whole.x32, grid, scales.operands, rule, (0, 0), q)
     element = recipe.element_format
-    numbers = kernels.numbers(element)
-    q = np.empty_like(x32)
-    kernels.quantize(x32, scaled.grid(0, 0, task.tile), scaled.multipliers, numbers, q)
     if not element.has_nan:
         q[np.isnan(q)] = 0
-    return Quantized(q.astype(element.dtype), scaled.scales, recipe)
+    quantized = Quantized(
+        (q / np.float32(element.unit)).astype(element.dtype),
+        *(scales.scales, recipe, scales.multipliers),
+        *(scales.inner, scales.outer),
+    )
+    if recipe.negative_zero != "kept":
+        _make_positive(quantized, whole.x32, source.dtype)
+    return quantized
+
+
+def _scaled(
+    source: panels.InMemory, whole: panels.Panel, recipe: Recipe
+) -> tuple[tiling.Task, scales.Scales]:
+    """The recipe on the tensor, and the scales of all tiles."""
+    from numscope import tiling  # noqa: PLC0415 (compiled: when needed)
+
+    task = tiling.Task.on(source, recipe)
+    found = []
+    for tile in (task.tile, task.outer_tile):
+        tiles = tiling.Tiles.over(whole.x32.shape, tile or (1, 1))
+        if tile and whole.x32.size:
+            tiles.take_in(whole, 0, 0, tile)
+        found.append(tiles)
+    if task.outer_tile:
+        task = replace(task, outer=found[1])
+    return task, task.scale(found[0], 0, 0).scales
+
+
+def _spread(tiles: NDArray[np.float32], quantized: Quantized) -> NDArray[np.float32]:
+    """Each tile's item at every element of it, (rows, cols)."""
+    import numpy as np  # noqa: PLC0415 (kept out of `numscope --help`)
+
+    shape = quantized.elements.shape
+    for axis, (n, extent) in enumerate(zip(quantized.recipe.tile, shape, strict=True)):
+        # A tile may be said to be far larger than the tensor: repeat no further than needed.
+        tiles = np.repeat(tiles, min(n or extent, extent), axis=axis)
+    rows, cols = shape
+    return tiles[:rows, :cols]
+
+
+def _make_positive(quantized: Quantized, x32: NDArray[np.float32], dtype: np.dtype[Any]) -> None:
+    """Give zeros the code of +0: all of them, or those whose product is zero."""
+    import numpy as np  # noqa: PLC0415 (kept out of `numscope --help`)
+
+    from numscope.inputs import round_to_input  # noqa: PLC0415 (as above)
+
+    recipe, elements = quantized.recipe, quantized.elements
+    is_zero = elements == 0
+    if recipe.negative_zero == "positive_if_exact":
+        with np.errstate(all="ignore"):
+            if recipe.apply == "divide":
+                products = x32 / _spread(quantized.scales, quantized)
+            else:
+                products = x32 * _spread(quantized.multipliers, quantized)
+            if recipe.product_precision == "input":
+                products = round_to_input(products, dtype)
+        is_zero &= products == 0
+    elements[is_zero] = 0

@@ -1,84 +1,338 @@
-"""The scale rules: from a tile's amax to its multiplier and its scale, beside their names.
+"""From tiles' amax to what their values are multiplied by and what their elements stand for.
 
-Each rule is a function of arrays, one item per tile, evaluated in float32 exactly as the kernels
-that it stands for evaluate it. Adding a rule is adding a function and its entry in `SCALE_RULES`.
-Nothing here knows about tiles' shapes or elements' rounding.
+A scale is a composition: an expression beside its name (`EXPRESSIONS`, `OUTER_EXPRESSIONS`), a
+floor, a rounding to a power of two (`ROUNDINGS`), and what becomes of tiles without an ordinary
+scale. All of it is evaluated in float32, step by step as the kernels that it stands for do. Adding
+an expression is adding a function and its entry. Nothing here knows about tiles' shapes or
+elements' rounding.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
+
+from numscope.inputs import largest_input, round_to_input
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from numscope.formats import FloatFormat
+    from numscope.recipes import Recipe
 
     Float32 = NDArray[np.float32]
-    #: (amax, element format, largest finite value of the input's dtype) -> (multiplier, scale).
-    ScaleRule = Callable[[Float32, FloatFormat, float], tuple[Float32, Float32]]
+    #: (amax in float32 or float64, element format) -> multiplier or scale.
+    Expression = Callable[[NDArray[Any], FloatFormat], NDArray[Any]]
+    #: (amax, element format, outer scale, outer multiplier) -> scale before its rounding to E4M3.
+    OuterExpression = Callable[[Float32, FloatFormat, Float32, Float32], Float32]
+
+#: Bits of `Magnitudes.special`: what a tile holds besides finite values.
+HAS_NAN, HAS_INFINITY = 1, 2
+
+_ONE = np.float32(1)
+_LARGEST = np.float32(np.finfo(np.float32).max)
+#: The largest E4M3 scale.
+_E4M3_MAX = np.float32(448)
 
 
-def float32_scale(amax: Float32, element: FloatFormat, input_max: float) -> tuple[Float32, Float32]:
-    """Multiplier m = max/amax and scale 1/m, both rounded to float32.
+@dataclass(frozen=True, slots=True)
+class Magnitudes:
+    """Largest magnitudes: `amax` of finite values, float32; `special`, what else there is, uint8.
 
-    An m that overflows becomes the largest finite value of the input's dtype; amax 0 gives m = 1.
-
-    Source: Transformer Engine, `compute_scale_from_amax` in common/recipe/recipe_common.cuh with
-    FP32 block scales; Ling 2.0 (arXiv 2510.22115) section 5.1.
+    `special` is `None` if everything is finite.
     """
-    multiplier = _multiplier(amax, element, input_max)
-    return multiplier, np.float32(1) / multiplier
+
+    amax: Float32
+    special: NDArray[np.uint8] | None = None
 
 
-def power_of_two_scale(
-    amax: Float32, element: FloatFormat, input_max: float
-) -> tuple[Float32, Float32]:
-    """As `float32_scale`, with m rounded down to a power of two: m = 2^floor(log2(max/amax)).
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """What the loops take: one item per tile each.
 
-    The scale 1/m is therefore rounded up, and nothing saturates.
-
-    Source: Transformer Engine, as above with power-of-two scales, its default for block scaling:
-    the mantissa bits of m are dropped.
+    Attributes
+    ----------
+    scales, multipliers
+        The dequantization scales, with two levels the products of both; and what is formed before
+        or after them as 1/scale.
+    operands, back
+        What values are multiplied or divided by, and what elements are multiplied or divided by, as
+        the recipe says.
+    inner, outer
+        The two levels, `None` if there is one.
     """
-    bits = _multiplier(amax, element, input_max).view(np.uint32) & np.uint32(0xFF800000)
-    multiplier = bits.view(np.float32)
-    return multiplier, np.float32(1) / multiplier
+
+    scales: Float32
+    multipliers: Float32
+    operands: Float32
+    back: Float32
+    inner: Float32 | None = None
+    outer: Float32 | None = None
 
 
-def e8m0_scale(
-    amax: Float32,
-    element: FloatFormat,
-    input_max: float,  # noqa: ARG001 (all rules are called alike)
-) -> tuple[Float32, Float32]:
-    """Scale 2^e with e = floor(log2(amax)) - emax, kept within -127 and 127; multiplier 2^-e.
+def tile_scales(
+    tiles: Magnitudes, recipe: Recipe, dtype: np.dtype[Any], outer: Magnitudes | None = None
+) -> Scales:
+    """The scales of tiles.
 
-    emax is the exponent of the element format's largest value. A zero tile gets 2^-127. Elements
-    may saturate: amax/scale can be up to 2^(emax+1).
-
-    Source: OCP Microscaling Formats (MX) Specification 1.0, section 6.3.
+    Parameters
+    ----------
+    tiles
+        What the tiles hold.
+    recipe
+        How to make scales of it.
+    dtype
+        The input's.
+    outer
+        What each tile's outer tile holds, in a shape that broadcasts to the tiles'.
     """
-    _, exponent = np.frexp(amax)  # amax = f * 2^exponent with f in [1/2, 1)
-    exponent = np.where(amax > 0, exponent - 1 - element.max_exponent, -127)
-    exponent = np.clip(exponent, -127, 127).astype(np.int32)
-    one = np.float32(1)
-    return np.ldexp(one, -exponent), np.ldexp(one, exponent)
+    with np.errstate(all="ignore"):  # zero, tiny, NaN and infinite tiles are what this is about
+        if recipe.scale == "float8_e4m3fn":
+            return _e4m3_scales(tiles, recipe, dtype, outer)
+        return _plain_scales(tiles, recipe, dtype)
 
 
-#: By the name that a `Recipe` carries in its field `scale`.
-SCALE_RULES: dict[str, ScaleRule] = {
-    "float32": float32_scale,
-    "power_of_two": power_of_two_scale,
-    "float8_e8m0fnu": e8m0_scale,
+def _plain_scales(tiles: Magnitudes, recipe: Recipe, dtype: np.dtype[Any]) -> Scales:
+    element = recipe.element_format
+    is_multiplier = recipe.has_multiplier
+    amax = _amax(tiles, recipe, dtype)
+    formed = EXPRESSIONS[recipe.scale_from](amax, element)
+    if recipe.scale_precision == "input":
+        formed = round_to_input(formed, dtype)
+    if recipe.infinite_multiplier == "input_max":
+        formed[np.isinf(formed)] = largest_input(dtype)
+    if recipe.scale_floor:
+        formed = np.maximum(formed, np.float32(recipe.scale_floor))
+    if recipe.zero == "scale_1":
+        formed[(amax == 0) if is_multiplier else (formed == 0)] = 1
+    if recipe.scale_rounding != "none":
+        formed = _power_of_two(formed, recipe)
+    given: Float32 = _float32(formed)
+    inverse: Float32 = _ONE / given
+    scales, multipliers = (inverse, given) if is_multiplier else (given, inverse)
+    if tiles.special is not None:
+        _replace(scales, multipliers, tiles.special, recipe.nonfinite)
+    operands = scales if recipe.apply == "divide" else multipliers
+    back = multipliers if recipe.dequantize == "divide" else scales
+    return Scales(scales, multipliers, operands, back)
+
+
+def _e4m3_scales(
+    tiles: Magnitudes, recipe: Recipe, dtype: np.dtype[Any], top: Magnitudes | None
+) -> Scales:
+    amax = _amax(tiles, recipe, dtype).astype(np.float32, copy=False)
+    element = recipe.element_format
+    if top is None:
+        outer, outer_multiplier = np.ones((1, 1), np.float32), np.ones((1, 1), np.float32)
+        formed = EXPRESSIONS[recipe.scale_from](amax, element)
+    else:
+        outer, outer_multiplier = _outer_level(_seen(top, recipe), recipe)
+        formed = OUTER_EXPRESSIONS[recipe.scale_from](amax, element, outer, outer_multiplier)
+    inner = _e4m3(np.clip(formed, np.float32(recipe.scale_floor), _E4M3_MAX))
+    scales: Float32 = inner * outer
+    multipliers: Float32
+    if recipe.apply == "multiply_levels":
+        multipliers = outer_multiplier / inner
+    else:
+        multipliers = np.minimum(_ONE / scales, _LARGEST)
+    if recipe.zero == "multiplier_0":
+        multipliers[inner == 0] = 0
+    operands = scales if recipe.apply == "divide" else multipliers
+    return Scales(scales, multipliers, operands, scales, inner, None if top is None else outer)
+
+
+def _outer_level(amax: Float32, recipe: Recipe) -> tuple[Float32, Float32]:
+    """The outer scale and multiplier: what brings an outer amax to the largest element and scale.
+
+    Source: `compute_global_encode_scaling_factor` of Transformer Engine's NVFP4, where the
+    multiplier is formed first; torchao's `per_tensor_amax_to_scale`, where the scale is.
+    """
+    largest = _E4M3_MAX * np.float32(recipe.element_format.max)
+    if not recipe.has_outer_multiplier:
+        outer = amax / largest
+        return outer, _ONE / outer
+    multiplier = np.minimum(largest / amax, _LARGEST)
+    multiplier[multiplier == 0] = 1
+    if recipe.zero == "multiplier_0":
+        multiplier[amax == 0] = 1
+    return _ONE / multiplier, multiplier
+
+
+def _amax(tiles: Magnitudes, recipe: Recipe, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The tiles' amax after what NaN, infinities, floors and zeros make of it."""
+    amax: NDArray[Any] = _seen(tiles, recipe)
+    if recipe.amax_floor:
+        floor = np.array(recipe.amax_floor)
+        if recipe.amax_floor_precision == "float64":
+            # Where amax is above the floor, its float64 quotient rounds to the float32 one.
+            amax = amax.astype(np.float64)
+        elif recipe.amax_floor_precision == "input":
+            floor = round_to_input(floor.astype(np.float32), dtype)
+        amax = np.maximum(amax, floor.astype(amax.dtype))
+    if recipe.zero.startswith("amax_"):
+        amax[amax == 0] = 1 if recipe.zero == "amax_1" else 2.0**-126
+    return amax
+
+
+def _seen(tiles: Magnitudes, recipe: Recipe) -> Float32:
+    """A copy of the tiles' amax, with NaN and infinities if the recipe lets them through."""
+    amax = tiles.amax.copy()
+    if recipe.nonfinite == "propagate" and tiles.special is not None:
+        amax[tiles.special & HAS_INFINITY != 0] = np.inf
+        amax[tiles.special & HAS_NAN != 0] = np.nan
+    return amax
+
+
+def _replace(
+    scales: Float32, multipliers: Float32, special: NDArray[np.uint8], nonfinite: str
+) -> None:
+    """Put in the scales that tiles with NaN or infinities have whatever their amax is."""
+    if nonfinite in _SPECIAL_SCALES:
+        kinds, scale = _SPECIAL_SCALES[nonfinite]
+        where = special & kinds != 0
+        scales[where] = scale
+        multipliers[where] = 1 / scale
+
+
+#: What a tile must hold for its scale to be replaced, and by what.
+_SPECIAL_SCALES = {
+    "nan": (HAS_NAN | HAS_INFINITY, math.nan),
+    "one_if_infinite": (HAS_INFINITY, 1.0),
+    "largest_if_infinite": (HAS_INFINITY, 2.0**127),
+    "largest": (HAS_NAN | HAS_INFINITY, 2.0**127),
 }
 
 
-def _multiplier(amax: Float32, element: FloatFormat, input_max: float) -> Float32:
-    with np.errstate(divide="ignore", over="ignore"):
-        multiplier = np.float32(element.max) / amax
-    multiplier[np.isinf(multiplier)] = input_max
-    multiplier[amax == 0] = 1
-    return multiplier
+def _power_of_two(formed: NDArray[Any], recipe: Recipe) -> Float32:
+    """The multipliers or scales rounded as the recipe says; 0, NaN and infinities are kept.
+
+    E8M0 keeps exponents within -127 and 127 and has neither 0 nor infinity.
+    """
+    rounding, mantissa_bits = recipe.scale_rounding, recipe.element_format.mantissa_bits
+    if recipe.has_multiplier:
+        rounding = {"up": "down", "down": "up"}.get(rounding, rounding)
+    fraction, exponent = np.frexp(formed)  # formed = fraction * 2^exponent, fraction in [1/2, 1)
+    exponent = exponent - 1 + (fraction > _ROUND_UP_ABOVE[rounding](mantissa_bits))
+    if rounding == "even" and recipe.nonfinite == "nan":
+        # An amax that is rounded beyond float32 is infinite.
+        formed[exponent + recipe.element_format.max_exponent > 127] = np.nan
+    if recipe.scale == "float8_e8m0fnu":
+        exponent = np.clip(np.where(formed == 0, -127, exponent), -127, 127)
+        is_kept = np.isnan(formed)
+        exponent[np.isinf(formed)] = 127
+    else:
+        is_kept = (formed == 0) | ~np.isfinite(formed)
+    rounded: Float32 = np.ldexp(_ONE, exponent)
+    rounded[is_kept] = formed[is_kept]
+    return rounded
+
+
+#: Fractions in [1/2, 1) above which a power of two is rounded up, by the element's mantissa bits.
+_ROUND_UP_ABOVE: dict[str, Callable[[int], float]] = {
+    "down": lambda _: 1.0,
+    "up": lambda _: 0.5,
+    "nearest": lambda _: math.sqrt(0.5),  # no fraction is exactly this
+    "even": lambda bits: math.nextafter(1 - 2.0 ** -(bits + 2), 0),
+}
+
+
+def _max_over_amax(amax: NDArray[Any], element: FloatFormat) -> NDArray[Any]:
+    """Multiplier max/amax.
+
+    Source: Transformer Engine, `compute_scale_from_amax` in common/recipe/recipe_common.cuh; Ling
+    2.0 (arXiv 2510.22115) section 5.1; torchao, `amax_to_scale` in float8/float8_utils.py.
+    """
+    return _float32(np.float32(element.max) / amax)
+
+
+def _max_times_reciprocal(amax: NDArray[Any], element: FloatFormat) -> NDArray[Any]:
+    """Multiplier max * (1/amax): two roundings.
+
+    Source: atorch, modules/fp8/quantize.py, whose framework divides a number by a tensor so.
+    """
+    return _float32(_float32(_ONE / amax) * np.float32(element.max))
+
+
+def _amax_over_max(amax: NDArray[Any], element: FloatFormat) -> NDArray[Any]:
+    """Scale amax/max.
+
+    Source: DeepGEMM, deep_gemm/utils/math.py; linghe, tools/util.py; atorch, `tile_quant` in
+    modules/fp8/triton_kernel.py.
+    """
+    return _float32(amax / np.float32(element.max))
+
+
+def _amax_times_reciprocal(amax: NDArray[Any], element: FloatFormat) -> NDArray[Any]:
+    """Scale amax * (1/max), 1/max rounded to float32 first.
+
+    Source: Transformer Engine's MXFP8 cast kernels; torchao, `ScaleCalculationMode.RCEIL`.
+    """
+    return _float32(amax * (_ONE / np.float32(element.max)))
+
+
+def _amax_over_power(amax: NDArray[Any], element: FloatFormat) -> NDArray[Any]:
+    """Scale amax/2^emax, exact; emax is the exponent of the largest element.
+
+    Elements may saturate where it is rounded down: amax/scale can be up to 2^(emax+1).
+
+    Source: OCP Microscaling Formats (MX) Specification 1.0, section 6.3.
+    """
+    return amax.astype(np.float64) * 2.0**-element.max_exponent
+
+
+#: By the name that a `Recipe` carries in its field `scale_from`.
+EXPRESSIONS: dict[str, Expression] = {
+    "max/amax": _max_over_amax,
+    "max*(1/amax)": _max_times_reciprocal,
+    "amax/max": _amax_over_max,
+    "amax*(1/max)": _amax_times_reciprocal,
+    "amax/2^emax": _amax_over_power,
+}
+
+
+def _by_joint_multiplier(
+    amax: Float32, element: FloatFormat, _: Float32, multiplier: Float32
+) -> Float32:
+    """Scale amax * ((1/outer) * (1/max)).
+
+    Source: Transformer Engine, NVFP4 cast kernels with 1 x 16 tiles and their reference in
+    pytorch/custom_recipes/reference_nvfp4.py.
+    """
+    return amax * (multiplier * (_ONE / np.float32(element.max)))
+
+
+def _by_multiplier(amax: Float32, element: FloatFormat, _: Float32, multiplier: Float32) -> Float32:
+    """Scale (amax/max) * (1/outer).
+
+    Source: Transformer Engine, NVFP4 cast kernels with 16 x 16 tiles.
+    """
+    return (amax / np.float32(element.max)) * multiplier
+
+
+def _by_scale(amax: Float32, element: FloatFormat, outer: Float32, _: Float32) -> Float32:
+    """Scale (amax/max) / outer.
+
+    Source: torchao, `nvfp4_quantize` in prototype/mx_formats/nvfp4_tensor.py.
+    """
+    return (amax / np.float32(element.max)) / outer
+
+
+#: By the name that a `Recipe` with two levels carries in its field `scale_from`.
+OUTER_EXPRESSIONS: dict[str, OuterExpression] = {
+    "amax*((1/outer)*(1/max))": _by_joint_multiplier,
+    "(amax/max)*(1/outer)": _by_multiplier,
+    "(amax/max)/outer": _by_scale,
+}
+
+
+def _float32(values: NDArray[Any]) -> Float32:
+    return values.astype(np.float32, copy=False)
+
+
+def _e4m3(values: Float32) -> Float32:
+    return values.astype(ml_dtypes.float8_e4m3fn).astype(np.float32)

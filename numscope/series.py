@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from numscope.dumps.refs import KINDS
-from numscope.recipes import parse
+from numscope.measure import ErrorSums
 from numscope.tables import LayerRow, sort_rows
+from numscope.written import parse
 
 XName = Literal["tokens", "step"]
 
@@ -84,19 +85,17 @@ def series(rows: Iterable[LayerRow], metrics: Sequence[str]) -> list[Series]:
     Parameters
     ----------
     rows
-        Of layers.csv, in any order. Rows without a layer belong to no chart. Of two steps with
-        the same tokens, as after a restart, the later one is shown.
+        Of layers.csv, in any order. Rows without a layer belong to no chart, nor do rows without
+        a step and tokens if others have them. Of two steps with the same tokens, as after a
+        restart, the later one is shown.
     metrics
         Columns of layers.csv.
     """
-    known = sort_rows(row for row in rows if row.layer is not None)
-    x_name: XName = "tokens" if known and all(row.tokens is not None for row in known) else "step"
+    x_name, known = _dated(sort_rows(row for row in rows if row.layer is not None))
     groups: dict[tuple[str, str, str], list[LayerRow]] = {}
     for row in known:
         groups.setdefault((row.recipe, row.kind, row.tile), []).append(row)
-    ordered = sorted(
-        groups, key=lambda key: (key[0], KINDS.index(key[1]), _is_column(*key), key[2])
-    )
+    ordered = sorted(groups, key=lambda key: (key[0], _place(key[1]), _is_column(*key), key[2]))
     return [
         _series(groups[key], _subject(*key), metric, x_name)
         for key in ordered
@@ -114,22 +113,28 @@ def to_csv(table: Series) -> str:
     return text.getvalue()
 
 
+def _place(kind: str) -> tuple[int, str]:
+    """Where a kind's charts come; kinds of someone's own, in tables edited by hand, come last."""
+    known: tuple[str, ...] = KINDS
+    return (known.index(kind) if kind in known else len(known)), kind
+
+
 def _is_column(recipe: str, kind: str, tile: str) -> bool:
     """Whether these rows are a gradient quantized with the recipe's tile turned to columns."""
     return kind.endswith("gradient") and tile != parse(recipe).tile_text
 
 
 def _subject(recipe: str, kind: str, tile: str) -> str:
-    subject = _SUBJECTS[kind]
+    subject = _SUBJECTS.get(kind, kind.replace("_", " "))
     if not _is_column(recipe, kind, tile):
         return subject
     return f"{subject.removesuffix('s')} transpose"
 
 
 def _series(rows: Sequence[LayerRow], subject: str, metric: str, x_name: XName) -> Series:
-    values = {(_x(row, x_name), row.layer): float(getattr(row, metric)) for row in rows}
+    values = {key: float(getattr(sums, metric)) for key, sums in _points(rows, x_name).items()}
     xs = tuple(sorted({x for x, _ in values}))
-    layers = tuple(sorted({row.layer for row in rows if row.layer is not None}))
+    layers = tuple(sorted({layer for _, layer in values}))
     return Series(
         subject=subject,
         metric=metric,
@@ -142,6 +147,24 @@ def _series(rows: Sequence[LayerRow], subject: str, metric: str, x_name: XName) 
     )
 
 
-def _x(row: LayerRow, x_name: XName) -> int:
-    value = row.tokens if x_name == "tokens" else row.step
-    return value or 0
+def _points(rows: Sequence[LayerRow], x_name: XName) -> dict[tuple[int, int], ErrorSums]:
+    """The records by x and layer: rows of one step are added, of two steps the later one stays."""
+    points: dict[tuple[int, int], tuple[int | None, ErrorSums]] = {}
+    for row in rows:
+        key = getattr(row, x_name) or 0, row.layer or 0
+        step, sums = points.get(key, (None, None))
+        is_same = sums is not None and step == row.step
+        points[key] = row.step, (sums + row.sums if sums and is_same else row.sums)
+    return {key: sums for key, (_, sums) in points.items()}
+
+
+def _dated(rows: Sequence[LayerRow]) -> tuple[XName, list[LayerRow]]:
+    """What x counts, and the rows that say it; all of them, at 0, if none says anything.
+
+    It counts tokens unless a row knows its step but not its tokens.
+    """
+    has_tokens = any(row.tokens is not None for row in rows)
+    is_mixed = any(row.tokens is None and row.step is not None for row in rows)
+    x_name: XName = "tokens" if has_tokens and not is_mixed else "step"
+    dated = [row for row in rows if getattr(row, x_name) is not None]
+    return x_name, dated or list(rows)

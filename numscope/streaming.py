@@ -97,22 +97,41 @@ class Reading:
         stop = self.panels.strip_stop(start)
         totals = [_Totals(task, start, stop) for task in self.tasks]
         for panel in read_panels(self.source, self.panels, start, stop):
+            known: dict[tuple[int, int], Tiles] = {}
             for each in totals:
-                each.add(panel)
+                each.add(panel, known)
         return [each.record() for each in totals]
 
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A reading of a tensor for the statistics of tiles that reach beyond panels."""
+
+    source: Source
+    panels: Panels
+    tiles: tuple[tuple[int, int], ...]
+
     def statistics(self, start: int) -> list[Tiles]:
-        """The tiles that the strip from row `start` on lies in, one grid per task."""
+        """The tiles that the strip from row `start` on lies in, one grid per tile shape."""
         stop = self.panels.strip_stop(start)
-        offsets = [start % task.tile[0] for task in self.tasks]
+        offsets = [start % rows for rows, _ in self.tiles]
         found = [
-            Tiles.over((offset + stop - start, self.panels.cols), task.tile)
-            for offset, task in zip(offsets, self.tasks, strict=True)
+            Tiles.over((offset + stop - start, self.panels.cols), tile)
+            for offset, tile in zip(offsets, self.tiles, strict=True)
         ]
         for panel in read_panels(self.source, self.panels, start, stop):
-            for offset, tiles, task in zip(offsets, found, self.tasks, strict=True):
-                tiles.take_in(panel.x32, offset + panel.row - start, panel.col, task.tile)
+            for offset, tiles, tile in zip(offsets, found, self.tiles, strict=True):
+                tiles.take_in(panel, offset + panel.row - start, panel.col, tile)
         return found
+
+    def all_statistics(self, over: Map[Any, Any]) -> list[Tiles]:
+        """The tiles of the whole tensor, one grid per tile shape."""
+        whole = [Tiles.over((self.panels.rows, self.panels.cols), tile) for tile in self.tiles]
+        strips = self.panels.strips
+        for start, found in zip(strips, over(self.statistics, strips), strict=True):
+            for tile, tiles, part in zip(self.tiles, whole, found, strict=True):
+                tiles.merge(part, start // tile[0])
+        return whole
 
 
 class _Totals:
@@ -121,8 +140,8 @@ class _Totals:
     def __init__(self, task: Task, start: int, stop: int) -> None:
         self.task = task
         self.start = start
-        self.element = kernels.numbers(task.recipe.element_format)
-        self.counts = np.zeros(3, np.int64)
+        self.rule = kernels.rule(task.recipe, task.dtype)
+        self.counts = np.zeros(5, np.int64)
         self.sum_ee = np.zeros(1)
         self.max_error = np.zeros(1)
         self.row_counts = np.zeros((stop - start, 2), np.int64)
@@ -131,8 +150,8 @@ class _Totals:
         self.count = self.nan_count = self.inf_count = 0
         self.amax = 0.0
 
-    def add(self, panel: Panel) -> None:
-        scaled = self.task.scale_panel(panel)
+    def add(self, panel: Panel, known: dict[tuple[int, int], Tiles]) -> None:
+        scaled = self.task.scale_panel(panel, known)
         if not self.task.scaled:
             self.tiles += scaled.record
         rows = slice(panel.row - self.start, panel.row - self.start + panel.x.shape[0])
@@ -140,9 +159,10 @@ class _Totals:
             panel.x,
             panel.x32,
             scaled.grid(panel.row, panel.col, self.task.tile),
-            scaled.multipliers,
-            scaled.scales,
-            self.element,
+            scaled.scales.operands,
+            scaled.scales.back,
+            self.rule,
+            (panel.row, panel.col),
             self.counts,
             self.sum_ee,
             self.max_error,
@@ -158,10 +178,10 @@ class _Totals:
         sums = np.array([0.0, 0.0, 0.0, 0.0, math.inf])
         rows = np.zeros(2, np.int64)
         kernels.row_cosines(self.row_counts, self.row_sums, sums, rows)
-        zeros, underflow, saturated = self.counts.tolist()
+        zeros, underflow, saturated, overflow, overflow_zeros = self.counts.tolist()
         return self.tiles + ErrorSums(
             count=self.count,
-            zeros=zeros - self.nan_count - self.inf_count,
+            zeros=zeros,
             nan_count=self.nan_count,
             inf_count=self.inf_count,
             underflow_count=underflow,
@@ -177,23 +197,25 @@ class _Totals:
             flushed_rows=int(rows[1]),
             sum_row_cosine=float(sums[3]),
             min_row_cosine=float(sums[4]) if sums[4] < math.inf else math.nan,
+            overflow_count=overflow,
+            overflow_zeros=overflow_zeros,
         )
 
 
 def _scaled(
     tasks: Sequence[Task], source: Source, panels: Panels, over: Map[Any, Any]
 ) -> list[Task]:
-    """The tasks, with scales for those whose tiles reach beyond a panel, by one more reading."""
-    wide = [task for task in tasks if not panels.holds(task.tile)]
-    if not wide:
+    """The tasks, with what they need from one more reading: outer tiles, or tiles beyond panels."""
+    wide = [None if panels.holds(task.tile) else task.tile for task in tasks]
+    outer = [task.outer_tile for task in tasks]
+    shapes = tuple(dict.fromkeys(tile for tile in (*wide, *outer) if tile))
+    if not shapes:
         return list(tasks)
-    whole = [Tiles.over((panels.rows, panels.cols), task.tile) for task in wide]
-    reading = Reading(source, panels, tuple(wide))
-    for start, found in zip(panels.strips, over(reading.statistics, panels.strips), strict=True):
-        for task, tiles, part in zip(wide, whole, found, strict=True):
-            tiles.merge(part, start // task.tile[0])
-    done = iter(
-        replace(task, scaled=task.scale(tiles, 0, 0))
-        for task, tiles in zip(wide, whole, strict=True)
-    )
-    return [task if panels.holds(task.tile) else next(done) for task in tasks]
+    found = Survey(source, panels, shapes).all_statistics(over)
+    statistics: dict[tuple[int, int] | None, Tiles] = dict(zip(shapes, found, strict=True))
+    chosen = []
+    for task, tile in zip(tasks, wide, strict=True):
+        known = replace(task, outer=statistics.get(task.outer_tile))
+        tiles = statistics.get(tile)
+        chosen.append(replace(known, scaled=known.scale(tiles, 0, 0)) if tiles else known)
+    return chosen

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-import os
+import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import reduce
@@ -68,11 +68,14 @@ class Measured:
     sqnr_db: float
     mse: float
     relative_error: float
+    overflow_count: int
+    overflow_zeros: int
+    overflow: float
 
     @property
     def sums(self) -> ErrorSums:
         """The addable record that this row was derived from."""
-        return ErrorSums(*(getattr(self, name) for name in _SUM_NAMES))
+        return ErrorSums(**{name: getattr(self, name) for name in _ALL_SUM_NAMES})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +107,10 @@ class LayerRow(Measured):
     tensors: int
 
 
-_SUM_NAMES = tuple(field.name for field in fields(ErrorSums))
+_ALL_SUM_NAMES = tuple(field.name for field in fields(ErrorSums))
+#: Columns that came later stand at the end of the tables.
+_LATER_NAMES = ("overflow_count", "overflow_zeros", "overflow")
+_SUM_NAMES = tuple(name for name in _ALL_SUM_NAMES if name not in _LATER_NAMES)
 _RATIO_NAMES = (
     "underflow",
     "underflow_nonzero",
@@ -124,9 +130,15 @@ TENSOR_COLUMNS: tuple[str, ...] = (
     *_RECIPE_NAMES,
     *_SUM_NAMES,
     *_RATIO_NAMES,
+    *_LATER_NAMES,
 )
 _LAYER_KEY = ("tokens", "step", "layer", "kind", *_RECIPE_NAMES)
-LAYER_COLUMNS: tuple[str, ...] = (*_LAYER_KEY, "tensors", *_SUM_NAMES, *_RATIO_NAMES)
+LAYER_COLUMNS: tuple[str, ...] = (
+    *(*_LAYER_KEY, "tensors"),
+    *_SUM_NAMES,
+    *_RATIO_NAMES,
+    *_LATER_NAMES,
+)
 _COLUMNS: dict[type, tuple[str, ...]] = {Row: TENSOR_COLUMNS, LayerRow: LAYER_COLUMNS}
 _ORDER: dict[type, tuple[str, ...]] = {
     Row: (*TENSOR_COLUMNS[:9], *_RECIPE_NAMES),
@@ -261,7 +273,8 @@ def write_bytes(path: Path, content: bytes) -> None:
     ResultsError
         If it cannot be written; no partial file is left.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    # Several machines may write to one folder: the process's number alone is not unique.
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -274,7 +287,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def _numbers(sums: ErrorSums) -> dict[str, Any]:
-    return {name: getattr(sums, name) for name in (*_SUM_NAMES, *_RATIO_NAMES)}
+    return {name: getattr(sums, name) for name in (*_SUM_NAMES, *_RATIO_NAMES, *_LATER_NAMES)}
 
 
 def _optional_int(text: str) -> int | None:

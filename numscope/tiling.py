@@ -7,53 +7,73 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numscope import kernels
+from numscope import kernels, scales
 from numscope.measure import ErrorSums
-from numscope.panels import Panel, Source, largest_input
-from numscope.scales import SCALE_RULES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from numscope.recipes import Recipe
+    from numscope.panels import Panel, Source
+    from numscope.recipes import Recipe, Tile
 
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """Statistics of a grid of tiles: magnitudes' bits, as `kernels.tile_statistics` keeps them."""
+    """Statistics of a grid of tiles.
+
+    `amax` and `amin` are magnitudes' bits, as `kernels.tile_statistics` keeps them; `special` says
+    what tiles hold besides finite values, in the bits of `scales.HAS_NAN` and `HAS_INFINITY`.
+    """
 
     amax: NDArray[np.int32]
     amin: NDArray[np.int32]
+    special: NDArray[np.uint8]
 
     @classmethod
     def over(cls, shape: tuple[int, ...], tile: tuple[int, int]) -> Tiles:
         """The tiles over a matrix of that shape before any value was seen."""
         shape = tuple(-(-extent // n) for extent, n in zip(shape, tile, strict=True))
-        return cls(np.zeros(shape, np.int32), np.full(shape, 2**31 - 1, np.int32))
+        return cls(
+            np.zeros(shape, np.int32),
+            np.full(shape, 2**31 - 1, np.int32),
+            np.zeros(shape, np.uint8),
+        )
 
-    def take_in(self, x32: NDArray[np.float32], row: int, col: int, tile: tuple[int, int]) -> None:
-        """Take in values that begin at (row, col), counted from the first tile."""
-        kernels.tile_statistics(x32, kernels.Grid(row, col, *tile), self.amax, self.amin)
+    @property
+    def magnitudes(self) -> scales.Magnitudes:
+        """What scales are made from."""
+        special = self.special if self.special.any() else None
+        return scales.Magnitudes(self.amax.view(np.float32), special)
+
+    def take_in(self, panel: Panel, row: int, col: int, tile: tuple[int, int]) -> None:
+        """Take in a panel that begins at (row, col), counted from the first tile."""
+        grid = kernels.Grid(row, col, *tile)
+        kernels.tile_statistics(panel.x32, grid, self.amax, self.amin)
+        if not panel.is_finite:
+            rows, cols = np.nonzero(~np.isfinite(panel.x32))
+            kinds = np.where(np.isnan(panel.x32[rows, cols]), scales.HAS_NAN, scales.HAS_INFINITY)
+            places = (row + rows) // tile[0], (col + cols) // tile[1]
+            np.bitwise_or.at(self.special, places, kinds.astype(np.uint8))
 
     def merge(self, other: Tiles, first: int) -> None:
         """Take in the statistics of the tile rows from `first` on."""
         part = slice(first, first + other.amax.shape[0])
         np.maximum(self.amax[part], other.amax, out=self.amax[part])
         np.minimum(self.amin[part], other.amin, out=self.amin[part])
+        np.bitwise_or(self.special[part], other.special, out=self.special[part])
 
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """Multipliers and scales of a grid of tiles that begins at (row, col), and their record."""
+    """The scales of a grid of tiles that begins at (row, col), and their record."""
 
     row: int
     col: int
-    multipliers: NDArray[np.float32]
-    scales: NDArray[np.float32]
+    scales: scales.Scales
     record: ErrorSums
 
     def grid(self, row: int, col: int, tile: tuple[int, int]) -> kernels.Grid:
@@ -63,56 +83,97 @@ class Scaled:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A recipe on a tensor: `tile` is its tile with the tensor's extents put in.
+    """A recipe on a tensor.
 
-    `scaled` holds the scales of all tiles if they need the whole tensor's statistics, else it is
-    `None` and they are formed panel by panel.
+    Attributes
+    ----------
+    recipe, dtype
+        The recipe, and the tensor's dtype.
+    tile, outer_tile
+        Their extents with the tensor's put in; `outer_tile` is `None` without an outer scale.
+    outer
+        The statistics of the outer tiles, which take a reading of the whole tensor.
+    scaled
+        The scales of all tiles if they reach beyond panels; `None` if they are formed panel by
+        panel.
     """
 
     recipe: Recipe
+    dtype: np.dtype[Any]
     tile: tuple[int, int]
-    input_max: float
+    outer_tile: tuple[int, int] | None
+    outer: Tiles | None = None
     scaled: Scaled | None = None
 
     @classmethod
     def on(cls, source: Source, recipe: Recipe) -> Task:
         """The recipe on that tensor."""
-        rows, cols = recipe.tile
-        tile = (
-            max(min(rows or source.rows, source.rows), 1),
-            max(min(cols or source.cols, source.cols), 1),
+        outer = recipe.outer_tile
+        return cls(
+            recipe,
+            source.dtype,
+            _extents(recipe.tile, source),
+            _extents(outer, source) if outer else None,
         )
-        return cls(recipe, tile, largest_input(source.dtype))
 
     def scale(self, tiles: Tiles, row: int, col: int) -> Scaled:
         """Scales for the tiles whose grid begins at (row, col)."""
-        amax, amin = tiles.amax.view(np.float32), tiles.amin.view(np.float32)
-        rule = SCALE_RULES[self.recipe.scale]
-        multipliers, scales = rule(amax, self.recipe.element_format, self.input_max)
-        return Scaled(row, col, multipliers, scales, _tile_record(amax, amin, scales))
+        outer = self._outer(tiles.amax.shape, row, col)
+        found = scales.tile_scales(tiles.magnitudes, self.recipe, self.dtype, outer)
+        return Scaled(row, col, found, _tile_record(tiles, found.scales))
 
-    def scale_panel(self, panel: Panel) -> Scaled:
-        """Scales for the tiles of a panel, all of which lie inside it."""
+    def scale_panel(self, panel: Panel, known: dict[tuple[int, int], Tiles]) -> Scaled:
+        """Scales for the tiles of a panel, all of which lie inside it.
+
+        `known` keeps the panel's statistics by tile for other recipes with the same one.
+        """
         if self.scaled:
             return self.scaled
-        tiles = Tiles.over(panel.x32.shape, self.tile)
-        tiles.take_in(panel.x32, 0, 0, self.tile)
-        return self.scale(tiles, panel.row, panel.col)
+        if self.tile not in known:
+            known[self.tile] = Tiles.over(panel.x32.shape, self.tile)
+            known[self.tile].take_in(panel, 0, 0, self.tile)
+        return self.scale(known[self.tile], panel.row, panel.col)
+
+    def _outer(self, shape: tuple[int, ...], row: int, col: int) -> scales.Magnitudes | None:
+        """The outer tiles of a grid of tiles, in a shape that broadcasts to it."""
+        if self.outer is None:
+            return None
+        rows, cols = shape
+        # An outer tile is the tensor, or a row or column of it whose tiles are no wider.
+        part = np.s_[row : row + rows] if self.recipe.outer == "row" else np.s_[:]
+        across = np.s_[col : col + cols] if self.recipe.outer == "column" else np.s_[:]
+        outer = self.outer
+        return Tiles(
+            outer.amax[part, across], outer.amin[part, across], outer.special[part, across]
+        ).magnitudes
 
 
-def _tile_record(
-    amax: NDArray[np.float32], amin: NDArray[np.float32], scales: NDArray[np.float32]
-) -> ErrorSums:
+def _extents(tile: Tile, source: Source) -> tuple[int, int]:
+    rows, cols = tile
+    return (
+        max(min(rows or source.rows, source.rows), 1),
+        max(min(cols or source.cols, source.cols), 1),
+    )
+
+
+def _tile_record(tiles: Tiles, found: NDArray[np.float32]) -> ErrorSums:
+    """The record of tiles; a scale that is not finite has no place among the extremes."""
+    amax, amin = tiles.amax.view(np.float32), tiles.amin.view(np.float32)
     has_values = amax > 0
     count = int(has_values.sum())
     if not count:
         return ErrorSums(tile_count=amax.size, zero_tiles=amax.size)
     if count < amax.size:
-        amax, amin, scales = amax[has_values], amin[has_values], scales[has_values]
+        amax, amin, found = amax[has_values], amin[has_values], found[has_values]
+    least, largest = float(found.min()), float(found.max())
+    if not math.isfinite(largest - least):
+        found = found[np.isfinite(found)]
+        least = float(found.min()) if found.size else math.nan
+        largest = float(found.max()) if found.size else math.nan
     return ErrorSums(
         tile_count=has_values.size,
         zero_tiles=has_values.size - count,
-        scale_min=float(scales.min()),
-        scale_max=float(scales.max()),
+        scale_min=least,
+        scale_max=largest,
         tile_range_log2_max=math.log2(float((amax.astype(np.float64) / amin).max())),
     )

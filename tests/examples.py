@@ -12,8 +12,8 @@ from safetensors.numpy import save_file
 from numscope import tables
 from numscope.dumps.refs import TensorRef
 from numscope.measure import ErrorSums
-from numscope.recipes import parse
 from numscope.tables import LayerRow, Row
+from numscope.written import parse
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SAMPLE_DUMPS = REPOSITORY / "sample_dumps"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,113 +17,21 @@ import numpy as np
 from safetensors import safe_open
 
 import numscope
+from numscope import scales
 from numscope.errors import UnsupportedRecipe
-from numscope.formats import FORMATS, FloatFormat
+from numscope.formats import FORMATS
+from tests.manifest_fields import recipe_from_manifest
 from tests.rounding import codes, rounded
+from tests.scale_tables import scale_rule
+from tests.translations import COARSE, COUNTED_IN_CODES, TRANSLATIONS
+
+__all__ = ["differences", "manifest", "read", "recipe_from_manifest"]
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
-
-#: Fields that are looked at by themselves, or that say nothing about finite values.
-_ELSEWHERE = {
-    "element",
-    "element_max",
-    "block_shape",
-    "ragged",
-    "pow2",
-    "two_level",
-    "zero_block_floor_log2",
-    "inf_amax_multiplier",
-    "nonfinite_amax_multiplier",
-    "nonfinite_block",
-    "nan_amax",
-}
-
-#: What a field may say without changing a bit, in every scale rule.
-_COMMON: dict[str, tuple[Any, ...]] = {
-    "amax_floor": (0,),
-    "scale_floor": (0,),
-    "scale_precision": ("float32",),
-    "rounding": ("nearest_even",),
-    "dequant": ("code*s",),
-    "negative_zero": (None, "kept"),
-    "multiplier_expr": (None,),
-    "scale_biased_exponent_range": (None,),
-    "amax_floor_rounded_to_input_dtype": (None,),
-    "element_min": (None,),
-}
-
-#: The scale rule of the multiplier max/amax: nothing saturates, so `overflow` says nothing.
-_MULTIPLIER: dict[str, tuple[Any, ...]] = {
-    "family": ("float",),
-    "arithmetic": ("float32",),
-    "scale_format": ("float32", "pow2_float32"),
-    "scale_expr": ("1/(max/amax)",),
-    "zero_amax_scale": ("scale_is_1",),
-    "apply": ("x*m",),
-    "overflow": ("saturate", "ieee"),
-    "inf_multiplier": ("input_dtype_max",),
-}
-
-#: The scale rule of the OCP specification. 1/s is exact, and a product below float32's smallest
-#: normal is nothing in any element format: `exact` arithmetic and both ways of applying the scale
-#: agree.
-_OCP: dict[str, tuple[Any, ...]] = {
-    "family": ("mx",),
-    "arithmetic": ("float32", "exact"),
-    "scale_format": ("e8m0",),
-    "scale_expr": ("amax/max",),
-    "zero_amax_scale": ("none",),
-    "apply": ("x*(1/s)", "x/s"),
-    "overflow": ("saturate",),
-    "inf_multiplier": (None,),
-    "max_exponent": (None, 127),
-}
-
-#: Scale name by the field `pow2`, and what its rule demands of the other fields.
-_SCALES: dict[str, tuple[str, dict[str, tuple[Any, ...]]]] = {
-    "none": ("float32", _MULTIPLIER),
-    "multiplier_floor_bits": ("power_of_two", _MULTIPLIER),
-    "ocp_floor": ("float8_e8m0fnu", _OCP),
-    "ocp_floor_exact": ("float8_e8m0fnu", _OCP),
-}
-
-
-def recipe_from_manifest(fields: Mapping[str, Any]) -> numscope.Recipe:
-    """The recipe that does what the fields of a manifest's `recipe` say, on finite values.
-
-    Raises
-    ------
-    UnsupportedRecipe
-        If no recipe does; the message names the field and its value.
-    """
-    element = FORMATS.get(fields["element"])
-    if element is None:
-        raise UnsupportedRecipe(f"element {fields['element']!r} is not a number format of numscope")
-    if fields["element_max"] != element.max:
-        raise UnsupportedRecipe(f"element_max {fields['element_max']} is not {element.max}")
-    if fields["pow2"] not in _SCALES:
-        raise UnsupportedRecipe(f"pow2 {fields['pow2']!r} is not a scale rule of numscope")
-    scale, demands = _SCALES[fields["pow2"]]
-    if fields["two_level"]:
-        raise UnsupportedRecipe("two_level: numscope's tiles have one scale each")
-    demands = _COMMON | demands
-    for field in sorted((fields.keys() | demands.keys()) - _ELSEWHERE):
-        if fields.get(field) not in demands.get(field, (None,)):
-            raise UnsupportedRecipe(f"{field} {fields.get(field)!r} with scale {scale}")
-    _check_zero_tile(fields, element)
-    rows, cols = (extent or None for extent in fields["block_shape"])
-    return numscope.Recipe(element.name, (rows, cols), scale)
-
-
-def _check_zero_tile(fields: Mapping[str, Any], element: FloatFormat) -> None:
-    """A zero tile's scale is the least one that E8M0 has."""
-    floor = fields.get("zero_block_floor_log2")
-    if floor is not None and floor - element.max_exponent > -127:
-        raise UnsupportedRecipe(f"zero_block_floor_log2 {floor}")
 
 
 def differences(record: Mapping[str, Any], folder: Path) -> list[str]:
@@ -135,15 +44,12 @@ def differences(record: Mapping[str, Any], folder: Path) -> list[str]:
     """
     if record["kind"] == "block":
         return _block_differences(record, folder)
-    if record["kind"] == "element_table":
-        return list(_element_differences(record, folder))
-    raise UnsupportedRecipe(f"records of kind {record['kind']!r} have no recipe fields")
+    return list(_OTHERS[record["kind"]](record, folder))
 
 
 def _block_differences(record: Mapping[str, Any], folder: Path) -> list[str]:
     fields = manifest(folder)["recipes"][record["recipe_id"]]["recipe"]
     recipe = recipe_from_manifest(fields)
-    _check_nonfinite(fields, record["metrics"])
     tensors = read(folder / record["file"], record["keys"].values())
     expected = {name: tensors[key] for name, key in record["keys"].items()}
     x = expected.pop("x")
@@ -152,15 +58,8 @@ def _block_differences(record: Mapping[str, Any], folder: Path) -> list[str]:
     return [
         *_array_differences(numscope.quantize(x, recipe), expected),
         *_metric_differences(x, recipe, record["metrics"]),
+        *_peer_differences(x, recipe, record),
     ]
-
-
-def _check_nonfinite(fields: Mapping[str, Any], metrics: Mapping[str, Any]) -> None:
-    """Numscope ignores NaN and infinities in amax; many let them spoil the tile."""
-    if metrics["nan_in"] and fields.get("nan_amax") != "ignore":
-        raise UnsupportedRecipe("NaN in the input is not ignored by amax")
-    if metrics["inf_in"]:
-        raise UnsupportedRecipe("infinities in the input are not ignored by amax")
 
 
 def _array_differences(
@@ -172,15 +71,29 @@ def _array_differences(
     if "scale" in expected:
         yield from _unequal("scale", scales, expected["scale"].reshape(scales.shape))
     if "multiplier" in expected:
-        with np.errstate(divide="ignore"):
-            inverse = np.float32(1) / expected["multiplier"]
-        yield from _unequal("1/multiplier", scales, inverse.reshape(scales.shape))
+        wanted = expected["multiplier"].reshape(scales.shape)
+        yield from _unequal("multiplier", found.multipliers, wanted)
+    if "block_scale" in expected:
+        tile_scales = scales if found.tile_scales is None else found.tile_scales
+        wanted = expected["block_scale"].reshape(scales.shape)
+        yield from _unequal("block_scale", tile_scales, wanted)
+    if "tensor_scale" in expected:
+        if found.outer_scales is None:
+            yield "tensor_scale: there is none"
+        else:
+            outer = np.broadcast_to(found.outer_scales, expected["tensor_scale"].shape)
+            yield from _unequal("tensor_scale", outer, expected["tensor_scale"])
     if "scale_codes" in expected:
-        found_codes = scales.astype(ml_dtypes.float8_e8m0fnu).view(np.uint8)
+        tile_scales = scales if found.tile_scales is None else found.tile_scales
+        dtype = np.dtype(getattr(ml_dtypes, found.recipe.scale))
+        found_codes = tile_scales.astype(dtype).view(np.uint8)
         wanted = expected["scale_codes"].reshape(scales.shape)
-        yield from _unequal("scale_codes", found_codes, wanted)
+        is_number = ~(np.isnan(tile_scales) & np.isnan(wanted.view(dtype).astype(np.float32)))
+        yield from _unequal("scale_codes", found_codes[is_number], wanted[is_number])
     if "codes" in expected:
         is_number = ~(np.isnan(values) & np.isnan(expected["dequant"].reshape(values.shape)))
+        if found.recipe.element_format.has_nan:
+            is_number &= ~np.isnan(found.elements.astype(np.float32))
         wanted = expected["codes"].reshape(values.shape)
         yield from _unequal("codes", found.elements.view(np.uint8)[is_number], wanted[is_number])
 
@@ -204,8 +117,7 @@ def _metric_differences(
     counts: dict[str, float] = {
         "count": m.count,
         "zeros_in": m.zeros,
-        "zeros_out": m.zeros + m.underflow_count,
-        "zero_code_count": int(np.count_nonzero(q.elements.astype(np.float32) == 0)),
+        "zeros_out": m.zeros + m.underflow_count - m.overflow_zeros,
         "nan_in": m.nan_count,
         "inf_in": m.inf_count,
         "nan_out": int(np.count_nonzero(np.isnan(q.values))),
@@ -213,6 +125,8 @@ def _metric_differences(
         "underflow_count": m.underflow_count,
         "row_cosine_rows": m.row_count - m.zero_rows,
     }
+    if recipe.element_format.has_nan or not expected["nan_out"]:  # else NaN has anybody's code
+        counts["zero_code_count"] = int(np.count_nonzero(q.elements.astype(np.float32) == 0))
     sums = {
         "sum_xx": m.sum_xx,
         "sum_yy": m.sum_yy,
@@ -233,11 +147,91 @@ def _metric_differences(
                 yield f"{name}: {value} is not {wanted}"
 
 
+def _peer_differences(
+    x: NDArray[Any], recipe: numscope.Recipe, record: Mapping[str, Any]
+) -> Iterable[str]:
+    """How the peers' own metrics depart from what follows from the record of `measure`."""
+    m = numscope.measure(x, recipe)
+    if m.nan_count or m.inf_count or m.overflow_count:
+        return  # a peer's mean of NaN is NaN
+    zeros_after = m.zeros + m.underflow_count
+    zero_codes = record["metrics"].get("zero_code_count", zeros_after)
+    for name, wanted in record["peer_metrics"].items():
+        if name in COUNTED_IN_CODES and zero_codes != zeros_after:
+            continue  # elements that are not zero under a scale that is
+        found = TRANSLATIONS[name](m)
+        relative, absolute = (1e-5, 1e-9) if name in COARSE else (1e-9, 1e-15)
+        if wanted is not None and not math.isclose(
+            found, wanted, rel_tol=relative, abs_tol=absolute
+        ):
+            yield f"{name}: {found} is not {wanted}"
+
+
+def _percentage_differences(record: Mapping[str, Any], folder: Path) -> Iterable[str]:
+    """How underflow departs from the percentages of a peer's function."""
+    (x,) = read(folder / record["file"], ["x"]).values()
+    if record["dtype"] == "bfloat16":
+        x = x.view(ml_dtypes.bfloat16)
+    recipes = manifest(folder)["recipes"]
+    for granularity, wanted in record["expected"].items():
+        named = recipes.get(record["recipe"][granularity])
+        if named:
+            recipe = recipe_from_manifest(named["recipe"])
+        else:  # the same rule as its neighbour's, with another tile
+            recipe = recipe_from_manifest(recipes[record["recipe"]["tilewise"]]["recipe"])
+            recipe = replace(recipe, tile=(128, 128))
+        found = TRANSLATIONS["atorch_underflow_pct"](numscope.measure(x, recipe))
+        if not math.isclose(found, wanted, rel_tol=1e-12):
+            yield f"{granularity}: {found} is not {wanted}"
+
+
+def _scale_differences(record: Mapping[str, Any], folder: Path) -> Iterable[str]:
+    """How scales depart from a table of amax and what a project makes of it."""
+    key = record["keys"]["expected"]
+    tensors = read(folder / record["file"], [record["keys"]["amax"], key])
+    expected, amax = tensors[key], tensors[record["keys"]["amax"]]
+    is_infinite = np.isinf(amax)
+    special = is_infinite * np.uint8(scales.HAS_INFINITY)
+    tiles = scales.Magnitudes(np.where(is_infinite, np.float32(0), amax), special)
+    recipe, dtype = scale_rule(key)
+    found = scales.tile_scales(tiles, recipe, dtype)
+    if "log2f" in record["formula"]:
+        is_sure = ~_is_near_a_power(tiles, recipe, dtype)
+        found = replace(found, scales=found.scales[is_sure], multipliers=found.multipliers[is_sure])
+        expected = expected[is_sure]
+    if key.endswith("_multiplier"):
+        yield from _unequal(key, found.multipliers, expected)
+    elif expected.dtype == np.uint8:
+        codes_ = found.scales.astype(ml_dtypes.float8_e8m0fnu).view(np.uint8)
+        yield from _unequal(key, codes_, expected)
+    else:
+        yield from _unequal(key, found.scales, expected)
+
+
+def _is_near_a_power(
+    tiles: scales.Magnitudes, recipe: numscope.Recipe, dtype: np.dtype[Any]
+) -> NDArray[np.bool_]:
+    """Where a scale is no power of two, but its logarithm rounded to float32 is an integer.
+
+    A project that takes log2 in float32 is off by one exponent there.
+    """
+    free = replace(
+        recipe, scale="float32", scale_rounding="none", zero="none", nonfinite="propagate"
+    )
+    with np.errstate(divide="ignore"):
+        formed = scales.tile_scales(tiles, free, dtype)
+        exact = np.log2(
+            (formed.multipliers if free.has_multiplier else formed.scales).astype(float)
+        )
+    whole: NDArray[np.float64] = np.rint(exact)
+    return np.asarray((exact != whole) & (exact.astype(np.float32) == whole))
+
+
 def _element_differences(record: Mapping[str, Any], folder: Path) -> Iterable[str]:
     """How rounding without a scale departs from a table of codes."""
     element = FORMATS.get(record["element"])
-    if element is None or element.is_scale_only:
-        raise UnsupportedRecipe(f"element {record['element']!r} holds no elements in numscope")
+    if element is None:
+        raise UnsupportedRecipe(f"element {record['element']!r} is not a number format of numscope")
     tensors = read(folder / record["file"], record["keys"])
     if record["table"] == "decode":
         (expected,) = tensors.values()
@@ -250,14 +244,35 @@ def _element_differences(record: Mapping[str, Any], folder: Path) -> Iterable[st
     else:
         x = np.arange(2**16, dtype=np.uint16).view(ml_dtypes.bfloat16).astype(np.float32)
     is_number = ~np.isnan(x)
-    found = codes(rounded(x[is_number], element), element)
     for key, expected in tensors.items():
-        if record["table"] != "round" or key.endswith(_NEAREST_EVEN):
-            yield from _unequal(key, found, expected[is_number])
+        rounding = _ROUNDINGS.get(key.rsplit("/", 1)[-1])
+        if record["table"] == "exhaustive_bf16":
+            rounding = "nearest_even"
+        if rounding:
+            found = codes(rounded(x[is_number], element, rounding), element)
+            yield from _unequal(key, _unsigned(found, key), _unsigned(expected[is_number], key))
 
 
-#: How the arrays of a table `round` end that hold saturating rounding to nearest even.
-_NEAREST_EVEN = ("/ml_dtypes_clipped", "_satfinite", "_rne_sat")
+def _unsigned(found: NDArray[np.uint8], key: str) -> NDArray[np.uint8]:
+    """The codes as a table holds them that drops the sign of zeros."""
+    return np.where(found == 8, np.uint8(0), found) if "deepgemm" in key else found
+
+
+#: By how the arrays of a table `round` end: the rounding of those that saturate.
+_ROUNDINGS = {
+    "ml_dtypes_clipped": "nearest_even",
+    "cuda_satfinite": "nearest_even",
+    "gfloat_rne_sat": "nearest_even",
+    "gfloat_away_sat": "nearest_away",
+    "gfloat_to_zero_sat": "toward_zero",
+    "deepgemm_ties_to_zero": "nearest_toward_zero",
+}
+
+_OTHERS = {
+    "element_table": _element_differences,
+    "scale_table": _scale_differences,
+    "peer_metric": _percentage_differences,
+}
 
 
 @lru_cache(maxsize=8)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numscope import kernels
+from numscope.recipes import Recipe
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -14,15 +15,18 @@ if TYPE_CHECKING:
     from numscope.formats import FloatFormat
 
 
-def rounded(v: NDArray[np.float32], element: FloatFormat) -> NDArray[np.float32]:
+def rounded(
+    v: NDArray[np.float32], element: FloatFormat, rounding: str = "nearest_even"
+) -> NDArray[np.float32]:
     """The elements' values of `v`, both (n,)."""
     x = np.ascontiguousarray(v, np.float32).reshape(1, -1)
     q = np.empty(x.shape, np.float32)
     ones = np.ones((1, 1), np.float32)
-    kernels.quantize(x, kernels.Grid(0, 0, 1, x.size), ones, kernels.numbers(element), q)
+    rule = kernels.rule(Recipe(element.name, rounding=rounding), x.dtype)
+    kernels.quantize(x, kernels.Grid(0, 0, 1, x.size), ones, rule, (0, 0), q)
     return q.reshape(-1)
 
 
 def codes(values: NDArray[np.float32], element: FloatFormat) -> NDArray[Any]:
     """The bit patterns of elements' values, none of which is NaN."""
-    return values.astype(element.dtype).view(np.uint8)
+    return (values / np.float32(element.unit)).astype(element.dtype).view(np.uint8)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 from numscope.formats import FORMATS
-from numscope.recipes import SCALES, Recipe, Tile
+from numscope.recipes import CHOICES, Recipe, Tile
 from tests.reference import largest_of
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     Kind = Callable[[Generator, Shape], Values]
 
 ELEMENTS = [name for name, entry in FORMATS.items() if not entry.is_scale_only]
+
+DETERMINISTIC = [word for word in CHOICES["rounding"] if word != "stochastic"]
 
 DTYPES: list[np.dtype[Any]] = [
     np.dtype(name)
@@ -152,9 +154,83 @@ def tensors(
 
 
 def recipes(
-    *, tiles: list[Tile] = TILES, scales: tuple[str, ...] = SCALES
+    *,
+    tiles: list[Tile] = TILES,
+    scales: tuple[str, ...] = ("float32", "power_of_two", "float8_e8m0fnu"),
 ) -> st.SearchStrategy[Recipe]:
-    """Any element format, tile and scale."""
+    """Any element format, tile and scale; everything else as it is by default."""
     return st.builds(
         Recipe, st.sampled_from(ELEMENTS), st.sampled_from(tiles), st.sampled_from(scales)
     )
+
+
+#: The words of a field that go with a scale.
+SCALE_WORDS: dict[str, dict[str, list[str]]] = {
+    "float32": {
+        "scale_from": ["max/amax", "max*(1/amax)", "amax/max", "amax*(1/max)"],
+        "zero": ["none", "scale_1", "amax_1", "amax_2^-126"],
+        "nonfinite": ["ignore", "propagate", "nan", "one_if_infinite"],
+        "apply": ["multiply", "divide"],
+    },
+    "power_of_two": {
+        "scale_from": ["max/amax", "max*(1/amax)", "amax/max", "amax*(1/max)", "amax/2^emax"],
+        "scale_rounding": ["up", "down", "nearest"],
+        "zero": ["none", "scale_1", "amax_1", "amax_2^-126"],
+        "nonfinite": ["ignore", "propagate", "nan", "one_if_infinite", "largest"],
+        "apply": ["multiply", "divide"],
+    },
+    "float8_e8m0fnu": {
+        "scale_from": ["max/amax", "amax/max", "amax*(1/max)", "amax/2^emax"],
+        "scale_rounding": ["up", "down", "nearest"],
+        "zero": ["none", "amax_2^-126"],
+        "nonfinite": ["ignore", "nan", "largest", "largest_if_infinite"],
+    },
+    "float8_e4m3fn": {
+        "zero": ["none", "multiplier_0"],
+        "nonfinite": ["ignore", "propagate"],
+    },
+}
+
+
+@st.composite
+def detailed_recipes(draw: st.DrawFn, *, tiles: list[Tile] = TILES) -> Recipe:
+    """Any recipe but those that round at random."""
+    element = draw(st.sampled_from(ELEMENTS))
+    scale = draw(st.sampled_from(list(SCALE_WORDS)))
+    fields: dict[str, Any] = {
+        name: draw(st.sampled_from(words)) for name, words in SCALE_WORDS[scale].items()
+    }
+    fields["tile"] = draw(st.sampled_from(tiles))
+    if fields.get("scale_from") == "amax/2^emax" and draw(st.booleans()):
+        fields["scale_rounding"] = "even"
+    if scale == "float8_e4m3fn" and draw(st.booleans()):
+        fields["outer"] = draw(st.sampled_from(["tensor", "row", "column"]))
+        rows, cols = fields["tile"]
+        fields["tile"] = {"row": (1, cols), "column": (rows, 1)}.get(fields["outer"], (rows, cols))
+        fields["scale_from"] = draw(
+            st.sampled_from(
+                ["amax*((1/outer)*(1/max))", "(amax/max)*(1/outer)", "(amax/max)/outer"]
+            )
+        )
+        fields["apply"] = draw(st.sampled_from(["multiply", "multiply_levels"]))
+    has_multiplier = fields.get("scale_from") in ("max/amax", "max*(1/amax)")
+    if fields.get("scale_from") == "max/amax":
+        fields["infinite_multiplier"] = draw(st.sampled_from(["input_max", "kept"]))
+    if has_multiplier:
+        fields["dequantize"] = draw(st.sampled_from(["multiply", "divide"]))
+    elif draw(st.booleans()):
+        fields["scale_floor"] = draw(st.sampled_from([1e-30, 2.0**-6]))
+    if scale != "float8_e4m3fn" and fields["scale_from"] in ("max/amax", "amax/max"):
+        fields["scale_precision"] = draw(st.sampled_from(["float32", "input"]))
+    if draw(st.booleans()):
+        fields["amax_floor"] = draw(st.sampled_from([1e-12, 1e-4]))
+        fields["amax_floor_precision"] = draw(st.sampled_from(["float32", "float64", "input"]))
+    fields["product_precision"] = draw(st.sampled_from(["float32", "input"]))
+    fields["rounding"] = draw(st.sampled_from(DETERMINISTIC))
+    format_ = FORMATS[element]
+    if format_.specials == "integer":
+        fields["overflow"] = draw(st.sampled_from(["saturate", "asymmetric"]))
+    elif format_.has_nan and fields["rounding"] == "nearest_even":
+        fields["overflow"] = draw(st.sampled_from(["saturate", "ieee"]))
+    fields["negative_zero"] = draw(st.sampled_from(["kept", "positive_if_exact", "positive"]))
+    return Recipe(element, scale=scale, **fields)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import numscope
 from numscope import dumps
 from numscope.errors import DumpError
 from tests.dumps_shared import Expected, dumps_folder, expectations, facts_of
@@ -67,6 +68,11 @@ def _check_values(line: Expected) -> None:
     assert facts["zeros"] == line.facts["zeros"]
     assert facts["zero_rows"] == line.facts.get("zero_rows", facts["zero_rows"])
     assert math.isclose(facts["sum_squares"], line.facts["sum_squares"], rel_tol=1e-12)
+    for tile, count in line.facts["underflow"].items():
+        if tile in line.facts.get("scale_overflow_tiles", ()):
+            continue  # counted there with an infinite multiplier, which `ling` caps
+        sums = numscope.measure(values, numscope.recipe(f"ling:{tile}"))
+        assert (tile, sums.underflow_count) == (tile, count)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

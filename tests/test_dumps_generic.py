@@ -138,12 +138,43 @@ def test_a_file_for_each_module_with_a_key_for_each_kind() -> None:
     assert (found.kind, found.layer, found.module) == ("gradient", 4, "layers.4.mlp.fc1")
 
 
+def test_without_a_layer_the_innermost_name_is_the_module() -> None:
+    by_file = _identify("step_1/lm_head", "input")
+    by_folder = _identify("step_1/q_proj/input")
+    nothing = _identify("step_1", "input")
+    assert [found.module for found in (by_file, by_folder, nothing)] == ["lm_head", "q_proj", ""]
+    assert {found.kind for found in (by_file, by_folder, nothing)} == {"activation"}
+
+
 def test_lists_of_inputs_and_lists_by_layer() -> None:
     first, second = (_identify("step_1", "layers.4.fc", "input", index) for index in (0, 1))
     assert (first.kind, first.module, first.slot) == ("activation", "layers.4.fc", "")
     assert (second.kind, second.module, second.slot) == ("activation", "layers.4.fc", "1")
-    by_layer = _identify("step_1", "activations", 10)
-    assert (by_layer.kind, by_layer.layer, by_layer.slot) == ("activation", 10, "")
+    for by_layer in (
+        _identify("step_1", "activations", 10),
+        _identify("step_1/activations", 10),
+        _identify("step_1_acts", "layers", 10),
+    ):
+        assert (by_layer.kind, by_layer.layer, by_layer.slot) == ("activation", 10, "")
+
+
+def test_hooks_get_tuples() -> None:
+    for found in (
+        _identify("step_1/layers.4.fc.grad_output", 0),
+        _identify("step_1", "layers.4.fc.grad_output", 0),
+        _identify("step_1", "gradients", "layers.4.fc", 0),
+        _identify("step_1", "layers.4.fc", "grad_output", 0),
+    ):
+        assert (found.kind, found.layer) == ("gradient", 4)
+        assert (found.module, found.slot, found.step) == ("layers.4.fc", "", 1)
+
+
+def test_numbers_that_nothing_says_the_meaning_of_keep_tensors_apart() -> None:
+    found = [_identify(f"step_1/act_{number}") for number in (3, 4)]
+    assert [(item.kind, item.layer, item.slot) for item in found] == [
+        ("activation", None, "3"),
+        ("activation", None, "4"),
+    ]
 
 
 def test_metadata_wins_over_the_path() -> None:

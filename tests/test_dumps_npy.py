@@ -92,7 +92,7 @@ def test_integers_are_passed_over_with_a_count(tmp_path: Path) -> None:
     with dumps.open_file(tmp_path, path.name) as dump:
         assert not dump
         assert [(remark.message, remark.count) for remark in dump.remarks] == [
-            ("integer tensors passed over", 1)
+            ("tensors of no float type passed over", 1)
         ]
 
 

@@ -92,7 +92,7 @@ def test_integers_are_passed_over_with_a_count(tmp_path: Path) -> None:
         assert list(dump) == [("t",)]
         (remark,) = dump.remarks
     assert (remark.message, remark.count, remark.failure) == (
-        "integer tensors passed over",
+        "tensors of no float type passed over",
         2,
         False,
     )

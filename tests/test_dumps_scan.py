@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from numscope import dumps
-from numscope.errors import NothingToDo
+from numscope.errors import DumpError, NothingToDo
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,6 +49,17 @@ def test_references_can_be_pickled_and_loaded(tmp_path: Path) -> None:
     np.testing.assert_array_equal(dumps.load(ref), X)
 
 
+def test_a_file_that_changed_since_the_scan_is_not_read_as_something_else(tmp_path: Path) -> None:
+    _save(tmp_path, "a.safetensors", "layers.0.fc.input")
+    (ref,) = dumps.scan(tmp_path)
+    save_file({"layers.0.fc.input": X[:1]}, str(tmp_path / "a.safetensors"))
+    with pytest.raises(DumpError, match=r"a.safetensors:layers.0.fc.input has changed"):
+        dumps.load(ref)
+    (tmp_path / "a.safetensors").unlink()
+    with pytest.raises(DumpError, match="cannot be opened: No such file"):
+        dumps.load(ref)
+
+
 def test_a_single_file_is_a_dump(tmp_path: Path) -> None:
     _save(tmp_path, "rank3/step_7.safetensors", "layers.0.fc.input")
     (ref,) = dumps.scan(tmp_path / "rank3" / "step_7.safetensors")
@@ -58,9 +69,9 @@ def test_a_single_file_is_a_dump(tmp_path: Path) -> None:
 
 
 def test_a_part_of_a_dump_keeps_its_step(tmp_path: Path) -> None:
-    _save(tmp_path, "step_7/all.safetensors", "layers.0.fc.input")
-    (ref,) = dumps.scan(tmp_path / "step_7")
-    assert ref.step == 7
+    _save(tmp_path, "my_rank_3/step_7/all.safetensors", "layers.0.fc.input")
+    (ref,) = dumps.scan(tmp_path / "my_rank_3" / "step_7")
+    assert (ref.step, ref.rank) == (7, None)
 
 
 def test_options_for_tokens_win_over_metadata(tmp_path: Path) -> None:
@@ -85,6 +96,18 @@ def test_the_second_of_two_equal_identities_is_left_out(tmp_path: Path) -> None:
     ((where, message),) = _failures(scan)
     assert where == "b/step_1.safetensors:layers.0.fc.input"
     assert "a/step_1.safetensors:layers.0.fc.input" in message
+
+
+def test_equal_identities_without_a_step_are_told_how_to_say_it(tmp_path: Path) -> None:
+    for path in ("000120.safetensors", "000240.safetensors"):
+        _save(tmp_path, path, "layers.0.fc.input")
+    ((_, message),) = _failures(dumps.scan(tmp_path))
+    assert "say with --pattern where the step stands" in message
+    refs = dumps.scan(tmp_path, pattern="{step}.safetensors:{module}.{kind}").refs
+    assert [(ref.step, ref.layer, ref.kind) for ref in refs] == [
+        (120, 0, "activation"),
+        (240, 0, "activation"),
+    ]
 
 
 def test_everything_else_goes_on(tmp_path: Path) -> None:
@@ -127,6 +150,10 @@ def test_links_in_a_circle_end_and_nothing_is_found_twice(tmp_path: Path) -> Non
     _save(tmp_path, "runs/step_1/a.safetensors", "layers.0.fc.input")
     (tmp_path / "runs" / "step_1" / "back").symlink_to(tmp_path)
     (tmp_path / "latest").symlink_to(tmp_path / "runs" / "step_1")
+    (tmp_path / "itself.npy").symlink_to(tmp_path / "itself.npy")
+    assert _failures(dumps.scan(tmp_path)) == [
+        ("itself.npy", "cannot be opened: Too many levels of symbolic links")
+    ]
     assert [ref.path for ref in dumps.scan(tmp_path)] == ["runs/step_1/a.safetensors"]
 
 
@@ -135,7 +162,7 @@ def test_remarks_that_count_are_put_together(tmp_path: Path) -> None:
         np.save(tmp_path / f"step_{step}.ids.npy", np.arange(4))
     (problem,) = dumps.scan(tmp_path).problems
     assert not problem.failure
-    assert problem.message == "integer tensors passed over: 3, in this and 2 more files"
+    assert problem.message == "tensors of no float type passed over: 3, in this and 2 more files"
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import pickle
 import zipfile
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -154,6 +155,32 @@ def test_a_key_is_the_way_through_dictionaries_lists_and_tuples(tmp_path: Path) 
     ]
 
 
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f8", "<f2", "bfloat16", "float8_e4m3fn"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_numpy_arrays_instead_of_tensors(
+    tmp_path: Path, protocol: int, dtype: str, order: Any
+) -> None:
+    kind = getattr(ml_dtypes, dtype) if "float" in dtype else dtype
+    values = X.astype(kind).copy(order)
+    items = pickle.dumps({"a": values, "ids": np.arange(3)}, protocol)[:-1]
+    with _open(tmp_path, TorchFile(items).zip_bytes()) as dump:
+        assert list(dump) == [("a",)]
+        read = dump["a",].read(0, 4)
+        assert [remark.message for remark in dump.remarks] == [
+            "tensors of no float type passed over"
+        ]
+    np.testing.assert_array_equal(read.astype(np.float32), values.astype(np.float32))
+
+
+@pytest.mark.parametrize("values", [np.array([{}, None], dtype=object), np.zeros(2, "f4,f8")])
+def test_numpy_arrays_of_objects_are_refused(tmp_path: Path, values: Any) -> None:
+    items = b"}(" + plain("a") + pickle.dumps(values, 2)[:-1] + b"u"
+    with _open(tmp_path, TorchFile(items).zip_bytes()) as dump:
+        assert not dump
+        assert [(remark.key, remark.failure) for remark in dump.remarks] == [(("a",), True)]
+
+
 def test_numbers_at_the_top_are_metadata(tmp_path: Path) -> None:
     items = {"step": plain(480), "note": plain("a"), "loss": plain(0.5), "t": Tensor(X).opcodes()}
     with _open(tmp_path, TorchFile(dictionary(items), {"0": X.tobytes()}).zip_bytes()) as dump:
@@ -170,7 +197,7 @@ def test_integers_and_unknown_objects_are_counted(tmp_path: Path) -> None:
     with _open(tmp_path, TorchFile(dictionary(items), {"0": X.tobytes()}).zip_bytes()) as dump:
         assert list(dump) == [("t",)]
         assert {remark.message: remark.count for remark in dump.remarks} == {
-            "integer tensors passed over": 1,
+            "tensors of no float type passed over": 1,
             "objects of unknown classes left alone": 1,
             "values that are no tensors passed over": 1,
         }
@@ -254,6 +281,15 @@ def test_archives_that_are_something_else(
     _zip(tmp_path, *names)
     with pytest.raises(DumpError, match=message):
         dumps.open_file(tmp_path, "x.pt")
+
+
+def test_archives_with_64_bit_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 40)  # so that Python writes what 4 GB would need
+    content = file_of(a=Tensor(X), b=Tensor(X + 1, key="1")).zip_bytes()
+    assert b"PK\6\6" in content
+    read = _read(tmp_path, content)
+    np.testing.assert_array_equal(read["a",], X)
+    np.testing.assert_array_equal(read["b",], X + 1)
 
 
 def test_members_of_the_same_name_are_refused(tmp_path: Path) -> None:

@@ -133,6 +133,14 @@ MSPROBE = "step5/rank2/dump_tensor_data/"
             ("sglang", "activation", 5, "x", 7, ""),
         ),
         (
+            _place("d/step=7___rank=0___name=grad__attn_output___dump_index=3.pt", "value"),
+            ("sglang", "gradient", None, "attn_output", 7, ""),
+        ),
+        (
+            _place("d/step=7___rank=0___name=mlp_input___dump_index=3___layer_id=2.pt", "value"),
+            ("sglang", "activation", 2, "mlp", 7, ""),
+        ),
+        (
             _place("TP0_PP0_Rank3_pid77/Pass00012.pt", "model.layers.4.mlp.down_proj"),
             ("sglang_pass", "output", 4, "model.layers.4.mlp.down_proj", 12, ""),
         ),

@@ -10,9 +10,10 @@ from numscope.errors import RecipeError
 from numscope.formats import ALIASES, FORMATS, FloatFormat, format_named
 
 # OCP 8-bit Floating Point Specification (OFP8) 1.0, table 2: E4M3 and E5M2.
-# OCP Microscaling Formats (MX) Specification 1.0, tables 3 to 5 (E3M2, E2M3, E2M1) and 7 (E8M0).
+# OCP Microscaling Formats (MX) Specification 1.0, tables 3 to 5 (E3M2, E2M3, E2M1), 6 (INT8) and 7
+# (E8M0).
 # arXiv 2206.02915 (8-bit Numerical Formats for Deep Neural Networks), table 1: the formats with one
-# NaN and no negative zero, whose bias is one larger.
+# NaN and no negative zero, whose bias is one larger. The README of ml_dtypes for the others.
 SPECIFIED = {
     # name: largest, smallest normal, smallest subnormal, bits
     "float8_e4m3fn": (448.0, 2.0**-6, 2.0**-9, 8),
@@ -23,6 +24,10 @@ SPECIFIED = {
     "float6_e2m3fn": (7.5, 1.0, 0.125, 6),
     "float4_e2m1fn": (6.0, 1.0, 0.5, 4),
     "float8_e8m0fnu": (2.0**127, 2.0**-127, 2.0**-127, 8),
+    "float8_e4m3": (240.0, 2.0**-6, 2.0**-9, 8),
+    "float8_e3m4": (15.5, 2.0**-2, 2.0**-6, 8),
+    "float8_e4m3b11fnuz": (30.0, 2.0**-10, 2.0**-13, 8),
+    "mxint8": (127 / 64, 1.0, 2.0**-6, 8),
     "int8": (127.0, 64.0, 1.0, 8),  # an integer is a multiple of 1: equally spaced up to 127
 }
 
@@ -37,6 +42,10 @@ SPECIAL_CODES = {
     "float6_e2m3fn": (0, 0, 2),
     "float4_e2m1fn": (0, 0, 2),
     "float8_e8m0fnu": (1, 0, 0),
+    "float8_e4m3": (14, 2, 2),
+    "float8_e3m4": (30, 2, 2),
+    "float8_e4m3b11fnuz": (1, 0, 1),
+    "mxint8": (0, 0, 1),
     "int8": (0, 0, 1),
 }
 
@@ -52,7 +61,7 @@ def test_limits_are_those_of_the_specification(name: str) -> None:
     assert limits == SPECIFIED[name]
 
 
-@pytest.mark.parametrize("name", sorted(SPECIFIED.keys() - {"int8"}))
+@pytest.mark.parametrize("name", sorted(SPECIFIED.keys() - {"int8", "mxint8"}))
 def test_limits_are_those_of_ml_dtypes(name: str) -> None:
     found = FORMATS[name]
     info = ml_dtypes.finfo(found.dtype)  # type: ignore[no-untyped-call]
@@ -72,6 +81,7 @@ def test_special_codes_are_those_of_ml_dtypes(name: str) -> None:
     assert np.count_nonzero(np.isinf(values)) == infinite
     assert np.count_nonzero(values == 0) == zeros
     assert found.has_nan == (nan > 0)
+    assert found.has_infinity == (infinite > 0)
     assert found.has_negative_zero == (zeros == 2)
     assert found.is_scale_only == (zeros == 0)
 

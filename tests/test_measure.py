@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 import numscope
 from numscope import ErrorSums, Recipe, panels, streaming
 from numscope.engines import Threads
-from numscope.errors import DumpError
+from numscope.errors import ArrayError
 from tests import reference
 from tests.agreement import assert_agree, ratios, record
-from tests.strategies import ORDINARY, recipes, tensors
+from tests.strategies import ORDINARY, detailed_recipes, recipes, tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,25 +48,27 @@ def small_panels() -> Iterator[None]:
         yield
 
 
-@given(tensors(is_finite=False), recipes())
+@given(tensors(is_finite=False), detailed_recipes())
 def test_agrees_with_the_reference(x: NDArray[Any], recipe: Recipe) -> None:
     found = numscope.measure(x, recipe)
     assert_agree(record(found) | ratios(found), reference.measure(x, recipe))
 
 
-@given(tensors(is_finite=False), recipes())
+@given(tensors(is_finite=False), detailed_recipes())
 def test_small_panels_agree_with_the_reference(x: NDArray[Any], recipe: Recipe) -> None:
     with small_panels():
         found = numscope.measure(x, recipe)
     assert_agree(record(found) | ratios(found), reference.measure(x, recipe))
 
 
-@given(tensors(is_finite=False), recipes())
+@given(tensors(is_finite=False), detailed_recipes())
 def test_agrees_with_quantize(x: NDArray[Any], recipe: Recipe) -> None:
     found = numscope.measure(x, recipe)
     finite = np.isfinite(reference.to_float32(x))
-    a = x[finite].astype(np.float64)
-    b = numscope.quantize(x, recipe).values[finite].astype(np.float64)
+    y = numscope.quantize(x, recipe).values
+    assert found.overflow_count == np.count_nonzero(finite & ~np.isfinite(y))
+    finite &= np.isfinite(y)
+    a, b = x[finite].astype(np.float64), y[finite].astype(np.float64)
     assert found.underflow_count == np.count_nonzero((a != 0) & (b == 0))
     assert found.max_abs_error == np.abs(a - b).max(initial=0)
     assert found.sum_ee == pytest.approx(math.fsum((a - b) ** 2), rel=1e-12, abs=0)
@@ -89,7 +91,7 @@ def test_nothing_adds_nothing(x: NDArray[Any]) -> None:
     assert_agree(record(ErrorSums() + found), record(found))
 
 
-@given(tensors(is_finite=False), st.lists(recipes(), min_size=2, max_size=5))
+@given(tensors(is_finite=False), st.lists(detailed_recipes(), min_size=2, max_size=5))
 def test_threads_change_no_bit(x: NDArray[Any], several: list[Recipe]) -> None:
     source = panels.InMemory(x)
     with small_panels(), Threads(2) as engine:
@@ -98,7 +100,7 @@ def test_threads_change_no_bit(x: NDArray[Any], several: list[Recipe]) -> None:
         )
 
 
-@given(tensors(is_finite=False), st.lists(recipes(), min_size=2, max_size=5))
+@given(tensors(is_finite=False), st.lists(detailed_recipes(), min_size=2, max_size=5))
 def test_company_changes_no_bit(x: NDArray[Any], several: list[Recipe]) -> None:
     together = streaming.measure_array(x, several)
     assert repr(together) == repr([numscope.measure(x, recipe) for recipe in several])
@@ -178,13 +180,21 @@ def test_float64_beyond_float32_is_infinite() -> None:
     assert (found.inf_count, found.amax) == (2, 1.0)
 
 
-def test_a_row_whose_values_overflow_has_no_cosine() -> None:
+def test_values_that_overflow_are_counted_and_left_out() -> None:
     x = np.array([[np.finfo(np.float32).max], [1]])  # 448 / amax rounds down to 2^-120: 256 * 2^120
     found = numscope.measure(x, Recipe(scale="power_of_two"))
-    assert found.max_abs_error == math.inf
-    assert found.sqnr_db == -math.inf
-    assert math.isnan(found.distortion)
-    assert found.min_row_cosine == 1.0
+    assert (found.overflow_count, found.overflow) == (1, 0.5)
+    assert (found.sum_xx, found.max_abs_error, found.distortion) == (1.0, 0.0, 1.0)
+    assert found.amax == np.finfo(np.float32).max
+
+
+def test_a_dead_tile_takes_all_of_its_values_with_it() -> None:
+    x = np.array([[1, 0, -2, np.nan], [1, 0, -2, 3]], np.float32)
+    found = numscope.measure(x, Recipe(nonfinite="propagate"))
+    assert (found.overflow_count, found.overflow_zeros, found.nan_count) == (3, 1, 1)
+    assert (found.zeros, found.zeros_after, found.underflow_count) == (2, 1 / 8, 0)
+    assert (found.zero_rows, found.row_count) == (1, 2)
+    assert found.sum_xx == 14.0
 
 
 def test_all_nan() -> None:
@@ -228,7 +238,7 @@ def test_a_row_is_the_last_axis(shape: tuple[int, ...]) -> None:
     "dtype", [np.int8, np.int64, np.uint16, np.bool_, np.complex64, np.longdouble, ml_dtypes.int4]
 )
 def test_what_is_not_a_floating_point_number_is_refused(dtype: Any) -> None:
-    with pytest.raises(DumpError, match="floating-point"):
+    with pytest.raises(ArrayError, match="floating-point"):
         numscope.measure(np.ones((2, 2), dtype), Recipe())
 
 

@@ -182,13 +182,25 @@ GOOD = ref(path="good")
             {"kind": None},
             "left out: no kind (activation, gradient, …) is recognised in its name",
         ),
-        ({"step": None, "tokens": None}, "no step is named: it is charted at step 0"),
+        (
+            {"step": None, "tokens": None},
+            "no step is named, as it is for others: it is in the tables but in no chart",
+        ),
     ],
 )
 def test_each_oddity_is_remarked_once(other: dict[str, Any], message: str) -> None:
     odd = [ref(path=path, key=(), **other) for path in ("x", "y", "z")]
     assert _remarks(_scan(GOOD, odd[0])) == [("x", message)]
     assert _remarks(_scan(GOOD, *odd)) == [("x", f"{message} (and 2 more tensors like it)")]
+
+
+def test_without_any_step_all_are_charted_at_step_0() -> None:
+    undated = ref(path="x", step=None, tokens=None)
+    assert _remarks(_scan(undated)) == [("x", "no step is named: it is charted at step 0")]
+
+
+def test_one_recipe_need_not_be_a_list() -> None:
+    assert schemes("ling") == schemes(["ling"]) == schemes(Recipe())
 
 
 def test_empty_tensors_are_no_work() -> None:

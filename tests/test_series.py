@@ -158,6 +158,15 @@ def test_a_square_tile_has_no_chart_of_a_transpose() -> None:
     assert table.title == "gradients underflow (128,128)"
 
 
+def test_a_kind_of_ones_own_comes_last_under_its_name() -> None:
+    rows = layer_rows(row(kind="expert_load"), row(kind="weight_gradient"))
+    tables = series.series(rows, ["underflow"])
+    assert [(table.title, table.name) for table in tables] == [
+        ("weight gradients underflow (1,128)", "weight_gradients_underflow_1x128"),
+        ("expert load underflow (1,128)", "expert_load_underflow_1x128"),
+    ]
+
+
 def test_only_gradients_are_transposed() -> None:
     table = _one(row("ling:128x1", label="ling", kind="activation"))
     assert table.title == "activations underflow (128,1)"
@@ -255,6 +264,16 @@ def test_one_tensor_without_tokens_makes_all_charts_show_steps() -> None:
     rows = layer_rows(row(kind="activation"), row(tokens=None, step=7))
     tables = series.series(rows, ["underflow"])
     assert [(table.x_name, table.x) for table in tables] == [("step", (60,)), ("step", (7,))]
+
+
+def test_rows_of_one_step_that_differ_in_tokens_are_one_point() -> None:
+    table = _one(row(sums=_share(4)), row(sums=_share(0), tokens=None))
+    assert (table.x_name, table.x, table.values) == ("step", (60,), ((0.25,),))
+
+
+def test_a_tensor_without_a_step_is_in_no_chart_of_those_that_have_one() -> None:
+    table = _one(row(sums=_share(4)), row(sums=_share(0), step=None, tokens=None))
+    assert (table.x_name, table.x, table.values) == ("tokens", (30720,), ((0.5,),))
 
 
 def test_a_tensor_without_a_layer_does_not_decide_about_tokens() -> None:

@@ -22,12 +22,14 @@ from numscope.measure import ErrorSums
 from numscope.tables import LayerRow, Measured, Row
 from tests.examples import SUMS, gradient, layer_rows, row
 
-# Literally as in DESIGN.md, section 6: other people's scripts depend on names and order.
+# Literally as in DESIGN.md, section 6, with what came later at the end: other people's scripts
+# depend on names and order.
 TENSOR_COLUMNS = (
     "step,tokens,rank,microbatch,layer,kind,module,path,key,rows,cols,dtype,recipe,element,tile,scale,"
     "count,zeros,nan_count,inf_count,underflow_count,saturated_count,sum_xx,sum_yy,sum_xy,sum_ee,amax,max_abs_error,"
     "row_count,zero_rows,flushed_rows,sum_row_cosine,min_row_cosine,tile_count,zero_tiles,scale_min,scale_max,tile_range_log2_max,"
-    "underflow,underflow_nonzero,zeros_after,saturated,distortion,cosine,sqnr_db,mse,relative_error"
+    "underflow,underflow_nonzero,zeros_after,saturated,distortion,cosine,sqnr_db,mse,relative_error,"
+    "overflow_count,overflow_zeros,overflow"
 )
 LAYER_COLUMNS = (
     "tokens,step,layer,kind,recipe,element,tile,scale,tensors,"
@@ -60,7 +62,8 @@ def test_a_line_of_tensors_csv() -> None:
         "1,4,bfloat16,ling,float8_e4m3fn,1x128,float32,"
         "4,1,0,0,1,0,100.0,25.0,40.0,1.0,2.5,0.5,"
         "1,0,0,0.75,0.75,1,0,0.5,0.5,3.0,"
-        "0.25,0.3333333333333333,0.5,0.0,0.75,0.8,20.0,0.25,0.1"
+        "0.25,0.3333333333333333,0.5,0.0,0.75,0.8,20.0,0.25,0.1,"
+        "0,0,0.0"
     )
 
 

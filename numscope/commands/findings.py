@@ -8,16 +8,15 @@ from pathlib import Path
 
 import click
 
-from numscope.options import results_argument, verbosity
+from numscope.options import Command, results_argument, verbosity
 
 
-@click.command()
+@click.command(cls=Command)
 @results_argument
 @click.option(
     "--json",
     "as_json",
     is_flag=True,
-    envvar="NUMSCOPE_FINDINGS_JSON",
     help="Answer as a JSON list of objects, all of them.",
 )
 @verbosity

@@ -2,8 +2,8 @@
 
 `scan` finds and names tensors, `open` gives the tensors of one file to read in blocks of rows, and
 `load` reads a whole one. A file format is one entry of `files.FILE_FORMATS` and one module; a
-layout (from names to identities) is one entry of `layouts.LAYOUTS`. Nothing in a file is ever
-executed, and nothing here computes.
+layout (from names to identities) is one entry of `layouts.LAYOUTS` and one module of `writers`.
+Nothing in a file is ever executed, and nothing here computes.
 """
 
 from numscope.dumps.arrays import StoredArray

@@ -37,6 +37,10 @@ class Opened:
     npy_dtype: str | None = None
 
 
+#: The remark about integers, booleans and complex numbers, which are counted and left alone.
+NOT_FLOATING = "tensors of no float type passed over"
+
+
 @dataclass(frozen=True, slots=True)
 class Remark:
     """Something about a file that its reader should hear of.
@@ -44,7 +48,7 @@ class Remark:
     Attributes
     ----------
     message
-        One line. With a `count` it continues a number: `integer tensors passed over`.
+        One line. With a `count` it names what was counted: `NOT_FLOATING`.
     count
         How many things it is about, 0 if that is not the point; counts of many files are added.
     key

@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 
 from numscope.dumps.arrays import StoredArray, strided_array
-from numscope.dumps.contents import Contents, Opened, Remark
+from numscope.dumps.contents import NOT_FLOATING, Contents, Opened, Remark
 from numscope.dumps.dtypes import FLOAT_TYPES
 from numscope.dumps.sources import Source, read_bytes
 from numscope.errors import DumpError
@@ -27,7 +27,7 @@ _DESCR = re.compile(r"([<>|=]?)([a-zA-Z])(\d*)")
 
 
 @dataclass(frozen=True, slots=True)
-class _Values:
+class Values:
     """What the values of a descr are: a floating-point type, `None` for integers and the like."""
 
     name: str | None
@@ -89,20 +89,35 @@ def read_array(source: Source, npy_dtype: str | None) -> tuple[StoredArray | Non
         As `read_contents`.
     """
     descr, is_fortran, shape, start = _read_header(source)
-    values = _values(descr, npy_dtype)
+    values = values_of(descr, npy_dtype)
     needed, available = math.prod(shape) * values.itemsize, source.size - start
     if needed > available:
         raise DumpError(f"is cut short: {needed} bytes were announced, {available} are there")
+    array = array_of(source, start, values, shape, is_fortran=is_fortran)
+    if array is None:
+        return None, Remark(NOT_FLOATING, count=1)
+    message = _UNCERTAIN.get(str(descr)[-2:]) if npy_dtype is None else None
+    return array, Remark(message, count=1) if message else None
+
+
+def array_of(
+    source: Source, start: int, values: Values, shape: tuple[int, ...], *, is_fortran: bool
+) -> StoredArray | None:
+    """Describe an array by NumPy's own terms, `None` if it holds integers or the like.
+
+    Raises
+    ------
+    DumpError
+        If it does not lie inside `source`.
+    """
     if values.name is None:
-        return None, Remark("integer tensors passed over", count=1)
-    dtype = FLOAT_TYPES[values.name]
+        return None
     strides = tuple(
         math.prod(shape[:axis] if is_fortran else shape[axis + 1 :]) for axis in range(len(shape))
     )
     is_swapped = values.order == (">" if sys.byteorder == "little" else "<")
-    array = strided_array(source, start, dtype, shape, strides, is_swapped=is_swapped)
-    message = _UNCERTAIN.get(str(descr)[-2:]) if npy_dtype is None else None
-    return array, Remark(message, count=1) if message else None
+    dtype = FLOAT_TYPES[values.name]
+    return strided_array(source, start, dtype, shape, strides, is_swapped=is_swapped)
 
 
 def _read_header(source: Source) -> tuple[object, bool, tuple[int, ...], int]:
@@ -140,7 +155,7 @@ def _fields(text: str) -> tuple[object, bool, tuple[int, ...]]:
     return header["descr"], is_fortran, shape
 
 
-def _values(descr: object, npy_dtype: str | None) -> _Values:
+def values_of(descr: object, npy_dtype: str | None) -> Values:
     """Say what the values are, by a descr such as `<f4`.
 
     Raises
@@ -149,7 +164,7 @@ def _values(descr: object, npy_dtype: str | None) -> _Values:
         If that cannot be known, or they are records or pickled objects.
     """
     if isinstance(descr, str) and descr in FLOAT_TYPES:
-        return _Values(descr, FLOAT_TYPES[descr].itemsize)
+        return Values(descr, FLOAT_TYPES[descr].itemsize)
     match = _DESCR.fullmatch(descr) if isinstance(descr, str) else None
     if match is None:
         raise DumpError(
@@ -162,14 +177,14 @@ def _values(descr: object, npy_dtype: str | None) -> _Values:
             "holds pickled Python objects, which are never loaded; save a numeric array"
         )
     if npy_dtype is not None and code in _BITS and FLOAT_TYPES[npy_dtype].itemsize == int(size):
-        return _Values(npy_dtype, int(size), order)
+        return Values(npy_dtype, int(size), order)
     if code in _TYPES:
-        return _Values(_TYPES[code], int(size), order)
+        return Values(_TYPES[code], int(size), order)
     if code in _NEEDS_NAME:
         raise DumpError(
             f"has the descr {code}, which does not say what the values are; "
             f"--npy-dtype {_NEEDS_NAME[code]} would read them as that"
         )
     if letter in _NO_FLOATS:
-        return _Values(None, int(size or 1))
+        return Values(None, int(size or 1))
     raise DumpError(f"has values of descr {code}; known are {', '.join(_TYPES)}")

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import pickletools
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +46,16 @@ class Broken:
     """A tensor that contradicts itself or its file, and why."""
 
     message: str
+
+
+class Stateful(ABC):
+    """A value of a builder that takes the state of the object it stands for."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def set_state(self, state: tuple[Any, ...]) -> None:
+        """Take over what is needed of a state, without doing anything else."""
 
 
 Builder = Callable[..., Any]
@@ -203,6 +215,14 @@ def _drop_group(machine: _Machine, _: Any) -> None:
     machine.pop_group()
 
 
+def _build(machine: _Machine, _: Any) -> None:
+    """Drop the state of an object, unless a builder's value stands for it."""
+    state = machine.pop()
+    if isinstance(machine.stack[-1], Stateful) and isinstance(state, tuple):
+        with suppress(ValueError, IndexError):  # then it stays without, and is found out later
+            machine.stack[-1].set_state(state)
+
+
 def _ignore(machine: _Machine, argument: Any) -> None:
     """Do nothing: what frames and protocols say is not needed."""
 
@@ -266,7 +286,7 @@ _ACTIONS: dict[str, Callable[[_Machine, Any], None]] = {
     "NEWOBJ_EX": _new_object_with_names,
     "INST": _instance,
     "OBJ": _object,
-    "BUILD": _drop,  # the state of an object that stays unknown, or attributes of a dictionary
+    "BUILD": _build,
     "PERSID": _persistent,
     "BINPERSID": _persistent,
 }

@@ -127,21 +127,27 @@ class Place:
 
 
 def stated_numbers(place: Place) -> dict[str, Any]:
-    """Step, tokens, rank and micro-batch: from the metadata, else from the nearest name."""
-    names = (*reversed(place.key_names), place.stem, *reversed(place.path))
+    """Step, tokens, rank and micro-batch: from the metadata, else from the nearest name.
+
+    Folders above the dump count only if they are called nothing else: `rank3`, not `exp_step_2`.
+    """
+    names = (*reversed(place.key_names), place.stem, *reversed(place.folders))
     found: dict[str, Any] = {}
     for field, aliases in _METADATA_NAMES.items():
         texts = (place.metadata.get(alias, "") for alias in aliases)
         found[field] = next((int(text) for text in texts if _is_number(text)), None)
         if found[field] is None and field in NUMBERS:
-            numbers = (_number_in(field, name) for name in names)
+            numbers = (
+                *(_number_in(field, name) for name in names),
+                *(_number_in(field, name, is_whole=True) for name in reversed(place.context)),
+            )
             found[field] = next((number for number in numbers if number is not None), None)
     return found
 
 
 @lru_cache(maxsize=4096)  # folders and files are asked about for each of their tensors
-def _number_in(field: str, name: str) -> int | None:
-    match = NUMBERS[field].search(name)
+def _number_in(field: str, name: str, *, is_whole: bool = False) -> int | None:
+    match = NUMBERS[field].fullmatch(name) if is_whole else NUMBERS[field].search(name)
     return int(match[1]) if match else None
 
 

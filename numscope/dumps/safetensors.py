@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard
 
 from numscope.dumps.arrays import StoredArray, contiguous_array, packed_array
-from numscope.dumps.contents import Contents, Remark
+from numscope.dumps.contents import NOT_FLOATING, Contents, Remark
 from numscope.dumps.dtypes import FLOAT_TYPES
 from numscope.dumps.sources import Source, read_bytes
 from numscope.errors import DumpError
@@ -99,7 +99,7 @@ def read_contents(opened: Opened) -> Contents:
             place = data_start + entry.start
             arrays[(entry.name,)] = _array(source, place, entry.shape, entry.type)
     others = frozenset((entry.name,) for entry in entries if entry.type.name is None)
-    remarks = (Remark("integer tensors passed over", count=len(others)),) if others else ()
+    remarks = (Remark(NOT_FLOATING, count=len(others)),) if others else ()
     return Contents(arrays, metadata, remarks, others)
 
 

@@ -75,9 +75,13 @@ def settle(found: Sequence[tuple[TensorRef, Identity]], numbering: Numbering) ->
 
 
 def _same_again(ref: TensorRef, first: str) -> str:
+    """Say that a tensor is left out, and what can be done about it."""
+    advice = "move one of the two away"
+    if ref.step is None:
+        advice += ", or say with --pattern where the step stands in their names"
     return (
         f"is the same tensor as {first} (step {ref.step}, layer {ref.layer}, {ref.module} "
-        f"{ref.kind}); left out, move one of the two away"
+        f"{ref.kind}); left out: {advice}"
     )
 
 

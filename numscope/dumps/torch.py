@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from numscope.dumps import trees, zips
 from numscope.dumps.arrays import StoredArray, packed_array, strided_array
-from numscope.dumps.contents import Contents, Opened, Remark
+from numscope.dumps.contents import NOT_FLOATING, Contents, Opened, Remark
 from numscope.dumps.dtypes import FLOAT_TYPES
+from numscope.dumps.pickled_arrays import PickledArray, stored_array
 from numscope.dumps.pickles import Broken, Unknown, read_pickle
 from numscope.dumps.sources import PartSource, Source, read_bytes
 from numscope.dumps.torch_values import BUILDERS, Storage, Tensor, load_storage
@@ -88,35 +89,41 @@ def _contents(archive: _Archive) -> Contents:
     remarks: list[Remark] = []
     passed_over: set[Key] = set()
     for key, tensor in leaves.tensors:
-        if tensor.kind.name is None:
-            passed_over.add(key)
-            continue
         try:
-            arrays[key] = _array(archive, tensor)
+            array = _array(archive, tensor)
         except DumpError as error:
             remarks.append(Remark(str(error), key=key, failure=True))
+            continue
+        if array is None:
+            passed_over.add(key)
+        else:
+            arrays[key] = array
     remarks.extend(Remark(item.message, key=key, failure=True) for key, item in leaves.broken)
     if passed_over:
-        remarks.append(Remark("integer tensors passed over", count=len(passed_over)))
+        remarks.append(Remark(NOT_FLOATING, count=len(passed_over)))
     remarks.extend(leaves.remarks)
     return Contents(arrays, leaves.metadata, tuple(remarks), frozenset(passed_over))
 
 
-def _array(archive: _Archive, tensor: Tensor) -> StoredArray:
-    """Find the values of a tensor in its file.
+def _array(archive: _Archive, tensor: Tensor | PickledArray) -> StoredArray | None:
+    """Find the values of a tensor in its file, `None` for integers and the like.
 
     Raises
     ------
     DumpError
         If the storage is missing or too small for the tensor.
     """
-    source = archive.open_storage(tensor.storage)
+    if isinstance(tensor, PickledArray):
+        return stored_array(tensor)
     kind = tensor.kind
+    if kind.name is None:
+        return None
+    source = archive.open_storage(tensor.storage)
     nbytes = math.prod(tensor.size) * kind.itemsize
     if nbytes > _EXPANDED_LIMIT and nbytes > source.size:
         raise DumpError(f"is a view of {nbytes} bytes of a storage of {source.size}; refused")
     start = tensor.offset * kind.itemsize
-    dtype = FLOAT_TYPES[kind.name or ""]
+    dtype = FLOAT_TYPES[kind.name]
     array = strided_array(
         source, start, dtype, tensor.size, tensor.stride, is_swapped=archive.is_swapped
     )
@@ -161,12 +168,16 @@ def _read_zip(opened: Opened) -> _Archive:
         source = zips.open_member(opened.source, member, opened.scratch)
         return read_bytes(source, 0, source.size)
 
+    sources: dict[str, Source] = {}  # of tensors that share one: it is unpacked once
+
     def open_storage(storage: Storage) -> Source:
         member = members.get(f"{root}data/{storage.key}")
         if member is None:
             raise DumpError("is in a storage that is missing from the file")
         _check_storage(storage, member.size)
-        return zips.open_member(opened.source, member, opened.scratch)
+        if storage.key not in sources:
+            sources[storage.key] = zips.open_member(opened.source, member, opened.scratch)
+        return sources[storage.key]
 
     order = read(root + "byteorder").strip() if root + "byteorder" in members else b"little"
     tree = read_pickle(read(pickles[0]), BUILDERS, load_storage)

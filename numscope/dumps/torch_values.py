@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from numscope.dumps.pickled_arrays import ARRAY_BUILDERS
 from numscope.dumps.pickles import Broken, Builder, Global, Unknown
 
 
@@ -20,6 +21,11 @@ class TorchType:
     name: str | None = None
     packed_bits: int = 0
 
+
+_SMALL_INTEGERS = (
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in range(1, 8)),
+    *("bits8", "bits1x8", "bits2x4", "bits4x2", "quint4x2", "quint2x4"),
+)
 
 _TYPES: dict[str, tuple[str, TorchType]] = {
     "float64": ("Double", TorchType(8, "float64")),
@@ -47,6 +53,7 @@ _TYPES: dict[str, tuple[str, TorchType]] = {
     "qint8": ("QInt8", TorchType(1)),
     "quint8": ("QUInt8", TorchType(1)),
     "qint32": ("QInt32", TorchType(4)),
+    **{name: ("", TorchType(1)) for name in _SMALL_INTEGERS},
 }
 """By the dtype's name in torch: what its storage class begins with, if any, and what it is."""
 
@@ -173,6 +180,7 @@ _REBUILDERS: dict[Global, Builder] = {
 
 BUILDERS: dict[Global, Builder] = {
     **_REBUILDERS,
+    **ARRAY_BUILDERS,
     Global("torch._tensor", "_rebuild_from_type_v2"): _rebuild_from_type,
     Global("torch._tensor", "_rebuild_from_type"): _rebuild_from_type,
     Global("torch.tensor", "_rebuild_from_type"): _rebuild_from_type,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from numscope.dumps.contents import Remark
+from numscope.dumps.pickled_arrays import PickledArray, PickledType
 from numscope.dumps.pickles import Broken, Unknown
 from numscope.dumps.torch_values import Tensor
 
@@ -31,7 +32,7 @@ class Leaves:
     Attributes
     ----------
     tensors
-        Keys and tensors, in the order of the tree.
+        Keys and tensors, also NumPy's, in the order of the tree.
     broken
         Keys and what contradicts itself.
     remarks
@@ -40,7 +41,7 @@ class Leaves:
         Numbers and short strings at the top of the tree, as strings.
     """
 
-    tensors: list[tuple[Key, Tensor]] = field(default_factory=list)
+    tensors: list[tuple[Key, Tensor | PickledArray]] = field(default_factory=list)
     broken: list[tuple[Key, Broken]] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
     metadata: dict[str, str] = field(default_factory=dict)
@@ -51,11 +52,11 @@ def leaves(tree: Any) -> Leaves:
     found = Leaves()
     unknown, too_deep, plain = 0, 0, 0
     for key, value in _walk(tree):
-        if isinstance(value, Tensor):
+        if isinstance(value, (Tensor, PickledArray)):
             found.tensors.append((key, value))
         elif isinstance(value, Broken):
             found.broken.append((key, value))
-        elif isinstance(value, Unknown):
+        elif isinstance(value, (Unknown, PickledType)):
             unknown += 1
         elif _is_container(value):
             too_deep += 1

@@ -53,13 +53,21 @@ def walk(given: Path) -> tuple[Path, list[str], list[Problem]]:
             continue
         for entry in entries:
             name = prefix + entry.name
-            if not entry.is_dir():
+            if not _is_folder(entry):
                 paths.append(name)
                 continue
             if format_by_name(entry.name):
                 problems.append(Problem(name, "is a folder, not a file"))
             (links if entry.is_symlink() else folders).append(f"{name}/")
     return given, sorted(paths), problems
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether this is a folder or leads to one; a link to itself leads nowhere."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def _entries(folder: Path, seen: set[tuple[int, int]]) -> list[os.DirEntry[str]]:

@@ -23,6 +23,9 @@ MAGIC = b"PK\x03\x04"
 MEMBER_LIMIT = 1_000_000
 """The most members an archive may have."""
 
+DIRECTORY_LIMIT = 1 << 27
+"""The most bytes that the list of members may have."""
+
 _STORED, _DEFLATED = 0, 8
 _END = struct.Struct("<4s4H2IH")
 _END64_LOCATOR = struct.Struct("<4sIQI")
@@ -56,6 +59,8 @@ def read_directory(source: Source) -> dict[str, Member]:
         names a member twice, or names one outside of the archive.
     """
     start, size = _find_directory(source)
+    if size > DIRECTORY_LIMIT:
+        raise DumpError(f"has a directory of {size} bytes; at most {DIRECTORY_LIMIT} are read")
     data = read_bytes(source, start, size)
     members: dict[str, Member] = {}
     place = 0

@@ -150,15 +150,15 @@ def _loss(line: Line) -> NDArray[np.float64]:
 def _limit(farthest: NDArray[np.float64]) -> float:
     """Beyond how many times the noise a moment stands apart from all others; infinite if none does.
 
-    The largest group of at most a fifth of the moments is taken whose gap to the others has a
-    probability of at most `_CHANCE`. If the far tail is a power law of any exponent, the gap
+    The few farthest moments whose gap to the others is the least probable are taken apart if its
+    probability is below `_CHANCE`. If the far tail is a power law of any exponent, the gap
     between the r-th and the next logarithm, times r, and those of the k moments below are
     exponentially distributed with the same mean; (1 + f/k)^-k is the chance of a ratio of f.
     (Rényi's representation of order statistics; the mean is Hill's estimator.) Lighter tails have
     smaller gaps.
     """
     heights = np.log(np.maximum(np.sort(_summits(farthest))[::-1], 1.0))
-    limit = math.inf
+    limit, least = math.inf, _CHANCE
     for r in range(1, min(_MOST, max(1, int(_FEW * len(heights)))) + 1):
         k = min(max(6, len(heights) // 5), len(heights) - r - 1, 20)
         if k < 3:
@@ -166,8 +166,9 @@ def _limit(farthest: NDArray[np.float64]) -> float:
         below = heights[r : r + k] - heights[r + k]
         mean = max(float(below.sum() + r * below[0]) / k, 0.1)
         gap = float(heights[r - 1] - heights[r])
-        if (1 + r * gap / mean / k) ** -k < _CHANCE:
-            limit = math.exp((heights[r - 1] + heights[r]) / 2)
+        chance = (1 + r * gap / mean / k) ** -k
+        if chance < least:
+            limit, least = math.exp((heights[r - 1] + heights[r]) / 2), chance
     return limit
 
 
@@ -179,7 +180,7 @@ def _bound(excess: NDArray[np.float64]) -> float:
     root of 500 n, but for one run in a hundred.
     """
     middle, far = np.quantile(np.abs(excess), (0.5, 0.95))
-    weight = float(np.clip(max(far, 2.0) / max(middle, 2 / 3) - 3, 0, 1))
+    weight = float(np.clip(far / max(middle, 1e-12) - 3, 0, 1))
     heavy = np.cbrt(500.0 * len(excess))
     return _LIGHT + weight * max(0.0, float(heavy) - _LIGHT)
 

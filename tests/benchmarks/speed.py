@@ -15,7 +15,8 @@ import ml_dtypes
 import numpy as np
 from rich.table import Table
 
-from numscope import Recipe, streaming
+import numscope
+from numscope import streaming
 from numscope.engines import Threads, usable_cpus
 from numscope.panels import InMemory
 from tests.agreement import assert_agree, record
@@ -26,7 +27,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-TILES = ((1, 128), (128, 1), (128, 128))
+    from numscope import Recipe
+
+#: One recipe of each way to compute, and the tile shapes of the first.
+RECIPES = (
+    *("ling", "ling:128x1", "ling:128x128", "te-block-pow2", "te-tensor", "deepgemm", "linghe"),
+    *("ling:*x*:element=e5m2", "mx-e4m3", "mx-e4m3:32x1", "mx-e2m3", "mx-e2m1", "mx-int8"),
+    *("te-nvfp4", "int8"),
+)
+#: Eight recipes that a run might compare.
+EIGHT = (
+    *("ling", "te-block-pow2", "deepgemm", "linghe"),
+    *("mx-e4m3", "te-mxfp8", "mx-e2m1", "te-nvfp4"),
+)
 
 
 def tensor(rows: int = 8192, cols: int = 4096) -> NDArray[Any]:
@@ -38,24 +51,24 @@ def tensor(rows: int = 8192, cols: int = 4096) -> NDArray[Any]:
 
 
 def compare(x: NDArray[Any], repetitions: int) -> Table:
-    """The table of all tiles."""
-    table = Table("tile", "NumPy", "1 thread", "ratio", f"{usable_cpus()} threads", "ratio")
-    table.title = f"values/s of {x.shape[0]} x {x.shape[1]} {x.dtype}, recipe ling, all metrics"
+    """The table of all recipes."""
+    table = Table("recipe", "NumPy", "1 thread", "ratio", f"{usable_cpus()} threads", "ratio")
+    table.title = f"values/s of {x.shape[0]} x {x.shape[1]} {x.dtype}, all metrics"
     for column in table.columns[1:]:
         column.justify = "right"
     with Threads(usable_cpus()) as engine:
-        for tile in TILES:
-            recipes = [Recipe(tile=tile)]
+        for name in RECIPES:
+            recipe = numscope.recipe(name)
             source = InMemory(x)
-            _check(x, tile)
-            by_numpy, alone, together = _medians(
+            _check(x, recipe)
+            by_numpy, alone, together = medians(
                 repetitions,
-                partial(plain.measure, x, tile),
-                partial(streaming.measure, source, recipes),
-                partial(streaming.measure, source, recipes, engine.map),
+                partial(plain.measure, x, recipe),
+                partial(streaming.measure, source, [recipe]),
+                partial(streaming.measure, source, [recipe], engine.map),
             )
             table.add_row(
-                f"({tile[0]},{tile[1]})",
+                name,
                 f"{x.size / by_numpy:.2e}",
                 f"{x.size / alone:.2e}",
                 f"{by_numpy / alone:.1f}",
@@ -65,13 +78,25 @@ def compare(x: NDArray[Any], repetitions: int) -> Table:
     return table
 
 
-def _check(x: NDArray[Any], tile: tuple[int, int]) -> None:
+def several(x: NDArray[Any], repetitions: int) -> str:
+    """What eight recipes cost in one pass, as a share of eight passes."""
+    recipes = [numscope.recipe(name) for name in EIGHT]
+    source = InMemory(x)
+    together, *alone = medians(
+        repetitions,
+        partial(streaming.measure, source, recipes),
+        *(partial(streaming.measure, source, [recipe]) for recipe in recipes),
+    )
+    return f"8 recipes in one pass: {together / sum(alone):.2f} of the time of 8 passes"
+
+
+def _check(x: NDArray[Any], recipe: Recipe) -> None:
     """Both must do the same work to be compared."""
-    (found,) = streaming.measure_array(x[:256], [Recipe(tile=tile)])
-    assert_agree(record(found), plain.measure(x[:256], tile))
+    (found,) = streaming.measure_array(x[:256], [recipe])
+    assert_agree(record(found), plain.measure(x[:256], recipe))
 
 
-def _medians(repetitions: int, *contenders: Callable[[], Any]) -> list[float]:
+def medians(repetitions: int, *contenders: Callable[[], Any]) -> list[float]:
     """Seconds per call of each, taking turns."""
     times: list[list[float]] = [[] for _ in contenders]
     for _ in range(repetitions):

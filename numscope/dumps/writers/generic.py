@@ -52,7 +52,7 @@ _SHARD = re.compile(r"(?:^|(?<=[._\-]))(?:tp|pp|cp|ep|etp)(?:_?rank)?[-_=]?\d{1,
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
+class Named:
     """A tensor's name, taken apart."""
 
     kind: Kind | None
@@ -63,21 +63,26 @@ class _Named:
 def identify(place: Place) -> Identity:
     """Say what a tensor is by the words in its key, its file's name and its folders."""
     parts = [part for part in place.key if str(part).lower() not in _SAYS_NOTHING]
-    surroundings = (*place.folders, place.stem) if parts else place.folders
-    named = _take_apart(parts or [place.stem], _said_around(surroundings))
-    if not named.module:
-        named = _Named(named.kind, _module_around(surroundings), named.slot)
-    layers = map(layer_of, (named.module, place.stem, *reversed(place.folders)))
+    if all(isinstance(part, int) for part in parts):  # a bare tensor, or a tuple as hooks get it
+        surroundings = place.folders
+        parts = [_word(place.stem) or place.stem, *parts]
+    else:
+        surroundings = (*place.folders, place.stem)
+    named = _take_apart(parts, _said_around(surroundings))
+    module, slot = named.module or _module_around(surroundings), named.slot
+    layers = map(layer_of, (module, place.stem, *reversed(place.folders)))
     layer = next((layer for layer in layers if layer is not None), None)
-    if layer is None and not named.module and named.slot.isdigit():
-        layer, named = int(named.slot), _Named(named.kind, "")  # a dictionary or list by layer
+    if layer is None and not named.module and slot.isdigit():
+        layer, slot = int(slot), ""  # a dictionary or list by layer
+    if not (slot or place.key or named.module):  # `act_0` and `act_1` are not the same
+        slot = _without_numbers(place.stem)[len(_word(place.stem)) :].strip("._-")
     shards = _SHARD.findall("/".join((*place.folders, place.stem)).replace("/", "."))
     return Identity(
         kind=named.kind,
         layer=layer,
-        module=named.module,
-        expert=expert_of(named.module),
-        slot="" if named.slot == "0" else named.slot,
+        module=module,
+        expert=expert_of(module),
+        slot="" if slot == "0" else slot,
         shard=" ".join(shards),
         **stated_numbers(place),
     )
@@ -86,28 +91,35 @@ def identify(place: Place) -> Identity:
 def _said_around(parts: Iterable[str]) -> Kind | None:
     """Find the kind that folders and files are named after, `acts` or `step_120_grads`."""
     said: Kind | None = None
-    for part in parts:
-        word = re.sub(r"[._\-]?\d+$", "", _without_numbers(part)).lower()
-        if word in FOLDER_WORDS:
+    for word in map(_word, parts):
+        if word:
             said = kind_beside(word, said)
     return said
 
 
-def _take_apart(parts: Iterable[object], said: Kind | None) -> _Named:
+def _word(name: str) -> str:
+    """Find the word in the name of a folder or file that is called after a kind."""
+    word = re.sub(r"[._\-]?\d+$", "", _without_numbers(name)).lower()
+    return word if word in FOLDER_WORDS else ""
+
+
+def _take_apart(parts: Iterable[object], said: Kind | None) -> Named:
     """Find kind, module and slot in the parts of a key, given what is said around it."""
     names: list[str] = []
     slot, follows_word = "", False
     for part in parts:
         word = str(part).lower()
-        if isinstance(part, int) and follows_word:
+        if isinstance(part, int) and (follows_word or layer_of(".".join(names)) is not None):
             slot = str(part)
         elif word in KIND_OF_WORD:
             said = kind_beside(word, said)
         else:
             names.append(str(part))
         follows_word = word in KIND_OF_WORD
-    named = _split(_without_numbers(".".join(names)), said)
-    return _Named(named.kind, named.module, named.slot or slot)
+    named = split_name(_without_numbers(".".join(names)), said)
+    if named.slot == BIAS:
+        return named
+    return Named(named.kind, named.module, slot or named.slot)
 
 
 @lru_cache(maxsize=4096)  # folders and files are asked about for each of their tensors
@@ -119,7 +131,7 @@ def _without_numbers(name: str) -> str:
     return name if rest == name else re.sub(r"([._\-])[._\-]+", r"\1", rest).strip("._-")
 
 
-def _split(name: str, said: Kind | None) -> _Named:
+def split_name(name: str, said: Kind | None) -> Named:
     """Split a name into kind, module and slot, given the kind that its surroundings say."""
     match = _ENDING.fullmatch(name)
     word = match["word"].lower() if match else ""
@@ -129,32 +141,33 @@ def _split(name: str, said: Kind | None) -> _Named:
     kind = kind_beside(word, said)
     if said is not None:
         if kind == said and may_be_module(word):
-            return _Named(kind, name)
-        return _Named(kind, module, slot)
+            return Named(kind, name)
+        return Named(kind, module, slot)
     inner = _ENDING.fullmatch(module)
     if kind in ("gradient", "weight_gradient") and inner is not None:
         inner_word = inner["word"].lower()
         slot = BIAS if inner_word == BIAS else slot
-        return _Named(kind_beside(inner_word, kind), inner["before"], slot)
+        return Named(kind_beside(inner_word, kind), inner["before"], slot)
     gradient = _GRADIENT_OF.fullmatch(module)
     if gradient is not None and match["separator"] == "_":
-        return _Named(kind_beside(word, "gradient"), gradient["before"] + gradient["module"], slot)
-    return _Named(kind, module, slot)
+        return Named(kind_beside(word, "gradient"), gradient["before"] + gradient["module"], slot)
+    return Named(kind, module, slot)
 
 
-def _split_leading(name: str, said: Kind | None) -> _Named:
+def _split_leading(name: str, said: Kind | None) -> Named:
     """Split a name that begins with a word, `grad_output_layers.4.mlp` or `act.layers.4.mlp`."""
     match = _LEADING.fullmatch(name) if said is None else None
     if match is None or layer_of(match["rest"]) is None:
-        return _Named(said, name)
-    return _Named(kind_beside((match["word"] or match["any"]).lower(), None), match["rest"])
+        return Named(said, name)
+    return Named(kind_beside((match["word"] or match["any"]).lower(), None), match["rest"])
 
 
 def _module_around(parts: tuple[str, ...]) -> str:
-    """Find the module in the names of folders and file, for tensors called by their kind."""
+    """Find the module in the names of folders and file, for tensors called by their kind.
+
+    That is everything from the first name with a layer on, else the innermost name.
+    """
     names = [_without_numbers(part) for part in parts]
-    names = [name for name in names if name and name.lower() not in KIND_OF_WORD]
-    for index, name in enumerate(names):
-        if layer_of(name) is not None:
-            return ".".join(names[index:])
-    return ""
+    names = [name for name in names if name and not _word(name)]
+    starts = (index for index, name in enumerate(names) if layer_of(name) is not None)
+    return ".".join(names[next(starts, -1) :])

@@ -17,7 +17,7 @@ _EXPERT = re.compile(r"(?:^|[._])experts?[._](\d{1,9})(?=[._]|$)", re.IGNORECASE
 _OTHER_STACK = re.compile(r"(?:^|\.)mtp\.", re.IGNORECASE)
 
 _LINEAR = re.compile(
-    r"linear.*|.*_linear|.*proj|proj_.*|.*proj_\d|fc\d*|fc_.*|.*_fc\d*|c_(?:fc|attn|proj|q|k|v)|"
+    r"linear.*|.*_linear|lin_?\w?|.*_lin|.*proj|proj_.*|.*proj_\d|fc\d*|fc_.*|.*_fc\d*|c_(?:fc|attn|proj|q|k|v)|"
     r"w?qkv(?:_.*)?|w[qkvo123]|q|k|v|o|to_[qkv]|to_out|query|key|value|query_key_value|"
     r"dense(?:_.*)?|dense|wi(?:_\d)?|wo|up|down|gate_up|kv_[ab]|q_[ab]|kv_[ab]_proj.*|out|"
     r"lm_head|output_layer|head",

@@ -38,7 +38,7 @@ _SAVED = re.compile(
 )
 _RECOMPUTE = re.compile(rb'"is_recompute":\s*true')
 _MOST_CALLS = 10_000
-_LINEAR_CLASS = re.compile(r".*Linear.*|Conv1D")
+_LINEAR_CLASS = re.compile(r".*Linear.*|Dense|Conv1D|.*LMHead")
 
 _KINDS: dict[tuple[str, str, str], Kind] = {
     ("forward", "input", "0"): "activation",
@@ -102,7 +102,7 @@ def _of_module(place: Place, levels: int) -> Identity | None:
         kind=kind,
         layer=layer_of(module),
         module=module,
-        microbatch=call if side != "parameters" else None,
+        microbatch=call,
         expert=expert_of(module),
         slot=slot,
     )

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from numscope.dumps.places import Identity, Place
+from numscope.dumps.writers.generic import split_name
 from numscope.dumps.writers.modules import expert_of, layer_of, may_be_linear
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ def _name(name: str) -> tuple[Kind | None, str, str]:
     rest = rest.removeprefix("non_intrusive__")
     match = _MODULE.fullmatch(rest)
     if match is None:
-        return ("gradient" if is_gradient else "activation"), rest, ""
+        named = split_name(rest, "gradient" if is_gradient else None)
+        return named.kind or "activation", named.module, named.slot
     is_first = match["slot"] in (None, "0")
     if not is_first or not may_be_linear(match["module"]):
         slot = ".".join(part for part in (match["side"], match["slot"]) if part)

@@ -1,0 +1,155 @@
+"""Recipes as text: by name, or by their fields; `parse` reads what `text` writes.
+
+Nothing here checks what a recipe may be: a `Recipe` does that when it is made.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import fields, replace
+from typing import Any
+
+from numscope.catalogue import ALIASES as NAMES
+from numscope.catalogue import NAMED
+from numscope.errors import RecipeError
+from numscope.formats import ALIASES, FORMATS
+from numscope.recipes import SCALES, Recipe, Tile, checked_tile
+
+_TILE = re.compile(r"(\d+|\*)\s*[x,×]\s*(\d+|\*)")
+
+#: The fields that are written as `field=value`, and what the value is.
+_DETAILS: dict[str, type] = {
+    field.name: type(field.default)
+    for field in fields(Recipe)
+    if field.name not in ("element", "tile", "scale")
+}
+
+
+def recipes() -> dict[str, Recipe]:
+    """The named recipes by name."""
+    return {name: entry.recipe for name, entry in NAMED.items()}
+
+
+def text(recipe: Recipe) -> str:
+    """The shortest of the texts that `parse` turns into this recipe.
+
+    A name, with the tile if it is another one; or the element format, the tile, the scale and the
+    fields that are not as they are by default.
+    """
+    for name, entry in NAMED.items():
+        if recipe == entry.recipe:
+            return name
+    for name, entry in NAMED.items():
+        base = entry.recipe
+        is_turned = recipe == base.transpose
+        if is_turned or (recipe.outer == base.outer and recipe == replace(base, tile=recipe.tile)):
+            return f"{name}:{recipe.tile_text}"
+    return fields_text(recipe)
+
+
+def fields_text(recipe: Recipe) -> str:
+    """The recipe by its fields, without a name: as few of them as make it."""
+    details = (f"{name}={value}" for name, value in recipe.details.items())
+    return ":".join([recipe.element, recipe.tile_text, recipe.scale, *details])
+
+
+def parse(written: str | Recipe) -> Recipe:
+    """The recipe of that name or written form; a recipe is given back as it is.
+
+    The written form is a name from `catalogue.NAMED` or an element format, then, separated by
+    colons and in any order, what differs: a tile (`1x64`, `128x1`, `*x*`), a scale (`float32`,
+    `power_of_two`, `float8_e8m0fnu`, `float8_e4m3fn`) and other fields (`rounding=stochastic`).
+    What is left out is as in the named recipe, or as in `Recipe()`. A scale takes its own
+    expression and rounding with it.
+
+    >>> parse("ling").tile
+    (1, 128)
+    >>> str(parse("ling:128x1"))
+    'ling:128x1'
+    >>> parse("e5m2:32x1:e8m0")
+    Recipe(element='float8_e5m2', tile=(32, 1), scale='float8_e8m0fnu')
+
+    Raises
+    ------
+    RecipeError
+        If the text cannot be understood; the message names the nearest known recipes.
+    """
+    if isinstance(written, Recipe):
+        return written
+    head, *options = (part.strip() for part in written.split(":"))
+    base = _head(head)
+    changes: dict[str, Any] = {}
+    for option in options:
+        name, value = _option(option)
+        if name in changes:
+            raise RecipeError(f"{written!r} gives {name} twice")
+        changes[name] = value
+    if "scale" in changes:
+        changes = dict.fromkeys((*SCALES["float32"], "infinite_multiplier"), "") | changes
+    elif "scale_from" in changes:
+        changes = {"infinite_multiplier": ""} | changes
+    if base.outer in ("row", "column") and changes.get("tile") == base.tile[::-1] != base.tile:
+        changes = {"outer": base.transpose.outer} | changes
+    return replace(base, **changes)
+
+
+def parse_tile(written: str) -> Tile:
+    """The tile written as rows x columns: `1x128`, `128x1`, `*` for a whole axis.
+
+    >>> parse_tile("128x*")
+    (128, None)
+
+    Raises
+    ------
+    RecipeError
+        If it is not written so, or has an extent of 0.
+    """
+    match = _TILE.fullmatch(written.strip())
+    if not match:
+        raise RecipeError(
+            f"tile {written!r} is not written as rows x columns, such as 1x128, 128x1 or 128x128"
+            " (* is the whole axis)"
+        )
+    rows, cols = (None if extent == "*" else int(extent) for extent in match.groups())
+    return checked_tile((rows, cols))
+
+
+def weight_tile(recipe: Recipe) -> Tile:
+    """The tile for weights: that of the named recipe, or the recipe's own if it has no name."""
+    entry = NAMED.get(str(recipe))
+    return entry.weight_tile if entry else recipe.tile
+
+
+def _option(option: str) -> tuple[str, Any]:
+    """The field that an option is about, and its value."""
+    if _TILE.fullmatch(option):
+        return "tile", parse_tile(option)
+    name, has_value, value = (part.strip() for part in option.partition("="))
+    if not has_value:
+        return "scale", option
+    if name == "tile":
+        return name, parse_tile(value)
+    if name in ("element", "scale"):
+        return name, value
+    if name not in _DETAILS:
+        near = difflib.get_close_matches(name, _DETAILS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise RecipeError(f"unknown field {name!r}; known are {', '.join(_DETAILS)}{hint}")
+    try:
+        return name, _DETAILS[name](value)
+    except ValueError:
+        kind = "an integer" if _DETAILS[name] is int else "a number"
+        raise RecipeError(f"{name} is {kind}, not {value!r}") from None
+
+
+def _head(word: str) -> Recipe:
+    name = NAMES.get(word.lower(), word.lower())
+    if name in NAMED:
+        return NAMED[name].recipe
+    if word.lower() in FORMATS or word.lower() in ALIASES:
+        return Recipe(element=word)
+    known = (*NAMED, *NAMES, *FORMATS, *ALIASES)
+    near = difflib.get_close_matches(word.lower(), known, n=3, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    raise RecipeError(f"unknown recipe {word!r}; known are {', '.join(NAMED)}{hint}")

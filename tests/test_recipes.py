@@ -1,0 +1,180 @@
+"""Recipes as values and as text: one form for each, and errors that name what there is."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+import numscope
+from numscope import Recipe
+from numscope.catalogue import ALIASES, FAMILIES, NAMED, family
+from numscope.errors import RecipeError
+from numscope.written import fields_text, parse, weight_tile
+from tests.strategies import detailed_recipes
+
+
+@given(detailed_recipes())
+def test_every_recipe_can_be_read_back(recipe: Recipe) -> None:
+    assert parse(str(recipe)) == recipe
+    assert parse(fields_text(recipe)) == recipe
+    assert parse(str(recipe.transpose)) == recipe.transpose
+    assert recipe.transpose.transpose == recipe
+
+
+@given(detailed_recipes())
+def test_a_recipe_is_made_of_its_details(recipe: Recipe) -> None:
+    assert Recipe(recipe.element, recipe.tile, recipe.scale, **_any(recipe.details)) == recipe
+    for name in recipe.details:
+        fewer = {each: value for each, value in recipe.details.items() if each != name}
+        try:
+            assert Recipe(recipe.element, recipe.tile, recipe.scale, **_any(fewer)) != recipe
+        except RecipeError:
+            continue
+
+
+def _any(details: dict[str, str | float]) -> dict[str, Any]:
+    return dict(details)
+
+
+def test_the_default_is_ling() -> None:
+    assert Recipe() == numscope.recipe("ling")
+    assert str(Recipe()) == "ling"
+    assert repr(Recipe()) == "Recipe(element='float8_e4m3fn', tile=(1, 128), scale='float32')"
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_named_recipe_is_written_as_its_name(name: str) -> None:
+    recipe = NAMED[name].recipe
+    assert str(recipe) == name
+    assert parse(name.upper()) == recipe
+    assert parse(f"{name}:{recipe.tile_text}") == recipe
+    assert weight_tile(recipe) == NAMED[name].weight_tile
+    Recipe.transpose.fget(recipe)  # type: ignore[attr-defined]
+
+
+def test_no_two_names_are_the_same_recipe() -> None:
+    assert len({entry.recipe for entry in NAMED.values()}) == len(NAMED)
+
+
+@pytest.mark.parametrize("alias", ALIASES)
+def test_aliases_are_other_words_for_names(alias: str) -> None:
+    assert parse(alias) == NAMED[ALIASES[alias]].recipe
+    assert alias not in NAMED
+
+
+def test_families_share_out_the_table() -> None:
+    members = [str(recipe) for name in FAMILIES[:-1] for recipe in family(name)]
+    assert sorted(members) == sorted(NAMED)
+    assert family("all") == [entry.recipe for entry in NAMED.values()]
+
+
+@pytest.mark.parametrize(
+    ("written", "recipe"),
+    [
+        ("ling:1x64", Recipe(tile=(1, 64))),
+        ("ling:e8m0", Recipe(scale="float8_e8m0fnu")),
+        ("e5m2:32x1:ue8m0", Recipe("float8_e5m2", (32, 1), "float8_e8m0fnu")),
+        ("ling : scale=pow2 : tile=*x*", Recipe(tile=(None, None), scale="power_of_two")),
+        ("mxfp8:rounding=stochastic:seed=7", None),
+        ("ling:amax_floor=1e-4", Recipe(amax_floor=1e-4)),
+        ("deepgemm:float32:1x1", Recipe(tile=(1, 1), amax_floor=1e-4, nonfinite="propagate")),
+        ("te-nvfp4-row:16x1", numscope.recipe("te-nvfp4-row").transpose),
+    ],
+)
+def test_what_is_left_out_is_as_in_the_head(written: str, recipe: Recipe | None) -> None:
+    head = numscope.recipe("mxfp8")
+    assert parse(written) == (recipe or replace(head, rounding="stochastic", seed=7))
+
+
+@pytest.mark.parametrize(
+    ("fields_", "same"),
+    [
+        ({"scale": "e8m0", "apply": "divide"}, {"scale": "e8m0"}),
+        ({"scale": "e8m0", "nonfinite": "propagate"}, {"scale": "e8m0", "nonfinite": "nan"}),
+        ({"scale": "pow2", "dequantize": "divide"}, {"scale": "pow2"}),
+        ({"amax_floor": 1e-4, "zero": "amax_1"}, {"amax_floor": 1e-4}),
+        ({"amax_floor_precision": "input"}, {}),
+        (
+            {"element": "e4m3fnuz", "negative_zero": "positive"},
+            {"element": "e4m3fnuz"},
+        ),
+    ],
+)
+def test_recipes_that_give_the_same_bits_are_equal(
+    fields_: dict[str, Any], same: dict[str, Any]
+) -> None:
+    assert Recipe(**fields_) == Recipe(**same)
+    assert hash(Recipe(**fields_)) == hash(Recipe(**same))
+
+
+@pytest.mark.parametrize(
+    ("fields_", "message"),
+    [
+        ({"element": "e9m9"}, "unknown number format 'e9m9'; known are"),
+        ({"element": "e8m0"}, "holds scales, not elements"),
+        ({"element": 8}, "element is a name, not 8"),
+        ({"tile": (0, 128)}, "tile 0x128 is not possible"),
+        ({"tile": (1, -1)}, "tile 1x-1 is not possible"),
+        ({"tile": 128}, "tile 128 is not possible"),
+        ({"scale": "float16"}, "unknown scale 'float16'; known are float32, power_of_two"),
+        ({"scale": "pow2", "scale_rounding": "none"}, "needs scale_rounding=up, down"),
+        ({"scale_rounding": "up"}, "scale=float32 needs scale_rounding=none, not up"),
+        ({"scale": "pow2", "scale_rounding": "even"}, "needs scale_from=amax/2\\^emax"),
+        ({"scale_from": "amax/2^emax"}, "does not give a scale in float32; that needs max/amax"),
+        ({"scale_from": "amax/mx"}, "did you mean amax/max?"),
+        ({"scale": "e4m3", "scale_from": "max/amax"}, "does not give a scale in float8_e4m3fn"),
+        ({"scale": "e4m3", "scale_from": "(amax/max)/outer"}, "needs outer=tensor, row or column"),
+        ({"outer": "tensor"}, "outer=tensor needs scale=float8_e4m3fn"),
+        ({"apply": "multiply_levels"}, "needs two levels of scales"),
+        ({"scale": "e4m3", "nonfinite": "nan"}, "needs a scale other than float8_e4m3fn"),
+        ({"nonfinite": "largest"}, "needs a scale that is a power of two"),
+        ({"zero": "multiplier_0"}, "zero=multiplier_0 needs scale=float8_e4m3fn"),
+        ({"scale": "e4m3", "zero": "scale_1"}, "needs a scale other than float8_e4m3fn"),
+        ({"scale_from": "amax/max", "infinite_multiplier": "input_max"}, "needs scale_from=max/"),
+        ({"scale_from": "amax*(1/max)", "scale_precision": "input"}, "needs scale_from=amax/max"),
+        ({"scale_floor": 1e-30}, "scale_floor=1e-30 needs a scale_from that forms the scale"),
+        ({"scale_from": "amax/max", "dequantize": "divide"}, "needs scale_from=max/amax or max"),
+        ({"seed": 1}, "seed=1 needs rounding=stochastic"),
+        ({"seed": -1}, "seed -1 is not possible"),
+        ({"seed": 1.5}, "seed 1.5 is not possible"),
+        ({"amax_floor": -1.0}, "amax_floor -1.0 is not possible"),
+        ({"amax_floor": float("nan")}, "amax_floor nan is not possible"),
+        ({"amax_floor": "1"}, "amax_floor is a number, not '1'"),
+        ({"element": "int8", "overflow": "ieee"}, "needs an element format with NaN"),
+        ({"overflow": "ieee", "rounding": "toward_zero"}, "needs rounding=nearest_even"),
+        ({"overflow": "asymmetric"}, "needs an integer element format"),
+        ({"rounding": "nearest"}, "unknown rounding 'nearest'; known are nearest_even"),
+    ],
+)
+def test_what_cannot_be_is_answered_with_what_can(fields_: dict[str, Any], message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        Recipe(**fields_)
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("lin", "unknown recipe 'lin'; known are .*did you mean ling"),
+        ("te-blok", "did you mean te-block"),
+        ("ling:0x128", "tile 0x128 is not possible"),
+        ("ling:float16", "unknown scale 'float16'"),
+        ("ling:1x64:1x32", "gives tile twice"),
+        ("ling:roundng=toward_zero", "unknown field 'roundng'; known are .*did you mean rounding"),
+        ("ling:seed=one", "seed is an integer, not 'one'"),
+        ("ling:amax_floor=low", "amax_floor is a number, not 'low'"),
+        ("te-nvfp4-row:32x16", "outer=row needs a tile within one row"),
+        ("", "unknown recipe ''"),
+    ],
+)
+def test_text_that_cannot_be_meant_is_answered(written: str, message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        parse(written)
+
+
+def test_every_field_is_described() -> None:
+    description = Recipe.__doc__ or ""
+    for field in fields(Recipe):
+        assert field.name in description, field.name
