@@ -13,13 +13,15 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from numscope import __version__
 from numscope.catalogue import FAMILIES
+from numscope.commands.check import check
 from numscope.commands.findings import findings
+from numscope.commands.plot import plot
 from numscope.errors import NothingToDo, NumscopeError, UsageError
 from numscope.options import (
     Commands,
@@ -28,7 +30,6 @@ from numscope.options import (
     RecipeType,
     TileType,
     reading,
-    results_argument,
     verbosity,
 )
 
@@ -219,76 +220,6 @@ def analyze(
 
 
 @cli.command()
-@results_argument
-@click.option("--layers", type=Numbers(), help="Only these layers, such as 0,4,8,12,16.")
-@click.option("--recipe", help="Only this recipe, as named in the tables.")
-@click.option("--module", metavar="TEXT", help="Only modules whose name contains or matches this.")
-@click.option(
-    "--format",
-    "suffix",
-    type=click.Choice(["png", "svg", "pdf"]),
-    default="png",
-    show_default=True,
-    help="Format of the pictures.",
-)
-@click.option(
-    "--yscale",
-    type=click.Choice(["linear", "log"]),
-    default="linear",
-    show_default=True,
-    help="Scale of the y axes.",
-)
-@verbosity
-def plot(
-    results: Path,
-    layers: frozenset[int] | None,
-    recipe: str | None,
-    module: str | None,
-    suffix: Literal["png", "svg", "pdf"],
-    yscale: Literal["linear", "log"],
-    *,
-    quiet: bool,
-    verbose: bool,
-) -> None:
-    """Draw the charts of RESULTS again, from its tables alone.
-
-    \b
-    Examples:
-      numscope plot --layers 0,4,8,12,16
-      numscope plot results --format pdf --yscale log
-      numscope plot results --module mlp.fc1
-    """
-    from rich.console import Console
-
-    from numscope import console, tables
-    from numscope.gallery import chart_files, tables_of
-    from numscope.plans import matches_module
-    from numscope.results import Results
-
-    folder = Results(results)
-    rows = folder.layer_rows()
-    if module is not None:
-        chosen = [row for row in folder.tensor_rows() if matches_module(row.module, module)]
-        rows = tables.merge_layers(chosen)
-        _require(rows, f"no module contains or matches {module!r} in {results}")
-    if recipe is not None:
-        known = sorted({row.recipe for row in rows})
-        rows = [row for row in rows if row.recipe == recipe]
-        _require(rows, f"no recipe {recipe!r} in {results}; it has {', '.join(known)}")
-    if layers is not None:
-        present = sorted({row.layer for row in rows if row.layer is not None})
-        text = ", ".join(map(str, present)) or "none"
-        _require(layers.intersection(present), f"none of these layers in {results}; it has {text}")
-    charts = tables_of(rows)
-    _require(charts, f"{results} has no tensor with a layer number: nothing to draw")
-    written = folder.keep_charts(chart_files(charts, layers=layers, suffix=suffix, yscale=yscale))
-    if verbose:
-        Console().print(console.summary(charts))
-    if not quiet:
-        console.print_written(Console(), written)
-
-
-@cli.command()
 @click.argument("dump")
 @reading
 @click.option(
@@ -372,7 +303,7 @@ def recipes(recipe: Recipe | None, *, quiet: bool, verbose: bool) -> None:  # no
     Console().print(table)
 
 
-for _command in (findings,):
+for _command in (check, findings, plot):
     cli.add_command(_command)
 
 

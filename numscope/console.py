@@ -64,6 +64,12 @@ def print_findings(
         _print_line(console, f"{more:,} more in findings.md")
 
 
+def print_lines(console: Console, lines: Iterable[str]) -> None:
+    """Print each line as it is."""
+    for line in lines:
+        _print_line(console, line)
+
+
 def print_written(console: Console, paths: Iterable[Path], base: Path | None = None) -> None:
     """Print the files that were written, one a line, those that differ in the suffix as one.
 

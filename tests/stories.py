@@ -84,7 +84,7 @@ def bump(points: int, at: float, width: float) -> Array:
     """A bell of height 1 at `at`, both as shares of the run; at least its nearest point is 1."""
     place = np.linspace(0, 1, points)
     nearest = place[np.abs(place - at).argmin()]
-    return np.exp(-(((place - nearest) / width) ** 2))
+    return np.asarray(np.exp(-(((place - nearest) / width) ** 2)))
 
 
 def tables(charts: Sequence[Array], **changes: Any) -> list[Series]:

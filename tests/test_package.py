@@ -27,7 +27,8 @@ PACKAGE = REPOSITORY / "numscope"
 ORDER = (
     *("errors", "formats", "recipes", "compiling", "kernels", "scales", "quantize", "measure"),
     *("panels", "tiling", "streaming", "dumps", "tables", "amounts", "engines", "plans"),
-    *("analysis", "series", "findings", "palette", "axes", "legend", "charts", "gallery"),
+    *("analysis", "series", "findings", "rules", "views", "palette", "axes"),
+    *("legend", "styles", "charts", "heatmaps", "gallery"),
     *("results", "progress", "console", "inventory", "__init__", "options"),
     *("commands", "cli", "__main__"),
 )
@@ -117,7 +118,7 @@ def test_reading_dumps_has_no_circle() -> None:
     [
         ("click", {"cli", "commands", "options"}),
         ("rich", {"cli", "commands", "console", "inventory", "progress"}),
-        ("matplotlib", {"axes", "charts", "legend"}),
+        ("matplotlib", {"axes", "charts", "heatmaps", "legend", "styles"}),
         ("numba", {"compiling", "kernels"}),
         ("safetensors", set()),
         ("torch", set()),
