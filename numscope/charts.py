@@ -35,6 +35,8 @@ __all__ = ["Format", "Mark", "chart", "overview", "render"]
 _CHART = (6.4, 4.2)
 _CELL = (16 / 3, 4.5)
 _LEFT, _RIGHT, _TOP, _BOTTOM = 0.92, 0.26, 0.40, 0.54
+#: Inches above charts side by side, for the runs' names, and how long those may be.
+_NAMES, _MOST_LETTERS = 0.25, 60
 
 #: Where a mark's number may stand, in points from its own.
 _OFFSETS = tuple(
@@ -136,6 +138,27 @@ def overview(
     return figure
 
 
+def side_by_side(tables: Sequence[Series], names: Sequence[str]) -> Figure:
+    """The same chart of several runs, with equal axes and colours, and each run's name above it."""
+    shades, unit = _shades(tables), unit_of(tables)
+    width, height = _CELL
+    with rc_context(STYLES["screen"].settings):
+        figure = new_figure((width * len(tables), height + _NAMES), "screen", None)
+        panels = []
+        for i, (table, name) in enumerate(zip(tables, names, strict=True)):
+            axes = _add_axes(figure, i * width, 0.0, _CELL)
+            others = [other for other in tables if other is not table]
+            _draw(axes, table, shades, unit, ("linear", "linear"), None, frame=others)
+            place = (i + 0.5) / len(tables), 1 - 0.06 / (height + _NAMES)
+            shown = name if len(name) <= _MOST_LETTERS else f"…{name[-_MOST_LETTERS:]}"
+            figure.text(*place, shown.replace("$", r"\$"), ha="center", va="top", fontsize=9.5)
+            panels.append(axes)
+        top = max(axes.get_ylim()[1] for axes in panels)
+        for axes in panels:
+            axes.set_ylim(top=top)
+    return figure
+
+
 def _column(table: Series) -> tuple[str, str, str]:
     return table.recipe, table.subject, table.tile
 
@@ -164,24 +187,27 @@ def _draw(
     unit: Unit,
     scales: tuple[XScale, YScale],
     raw: Series | None,
+    *,
+    frame: Sequence[Series] = (),
 ) -> None:
-    """Draw one table: its lines, its axes, and the legend above the data."""
+    """Draw one table: its lines, its axes that have room for `frame` too, and the legend above."""
     measure = measure_of(table.metric)
     x, y = _arrays(table, unit)
-    everything = y
+    seen = [y, *(_arrays(each, unit)[1] for each in frame)]
     for j, layer in enumerate(table.layers):
         _line(axes, x, y[:, j], layer, shades[layer], is_thin=len(table.layers) > MOST_ENTRIES)
     if raw is not None:
         x_behind, behind = _arrays(raw, unit)
-        everything = np.vstack([y, behind])
+        seen.append(behind)
         for j, layer in enumerate(raw.layers):
             _faint_line(axes, x_behind, behind[:, j], shades[layer])
     axes.set_title(table.title, pad=8)
     axes.set_xlabel(x_label(table, unit))
     axes.set_ylabel(measure.label)
     axes.grid(axis="y")
-    fit_x(axes, x, whole=unit.factor == 1, xscale=scales[0])
-    fit_y(axes, everything, measure, scales[1])
+    all_x = np.unique(np.concatenate([x, *(_arrays(each, unit)[0] for each in frame)]))
+    fit_x(axes, all_x, whole=unit.factor == 1, xscale=scales[0])
+    fit_y(axes, np.concatenate([each.ravel() for each in seen]), measure, scales[1])
     if np.isnan(y).all():
         axes.text(0.5, 0.5, "no data", ha="center", va="center", transform=axes.transAxes)
     if table.layers:

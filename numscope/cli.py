@@ -20,6 +20,7 @@ import click
 from numscope import __version__
 from numscope.catalogue import FAMILIES
 from numscope.commands.check import check
+from numscope.commands.compare import compare
 from numscope.commands.findings import findings
 from numscope.commands.plot import plot
 from numscope.errors import NothingToDo, NumscopeError, UsageError
@@ -303,7 +304,7 @@ def recipes(recipe: Recipe | None, *, quiet: bool, verbose: bool) -> None:  # no
     Console().print(table)
 
 
-for _command in (check, findings, plot):
+for _command in (check, compare, findings, plot):
     cli.add_command(_command)
 
 

@@ -15,6 +15,7 @@ from numscope.series import Series, ZeroRows
 
 if TYPE_CHECKING:
     from numscope.charts import Mark
+    from numscope.comparison import Run
     from numscope.findings import Finding
     from numscope.tables import LayerRow
 
@@ -119,6 +120,26 @@ def heatmap_files(
         folder = f"{folder_name(table.recipe)}/" if len(labels) > 1 else ""
         chosen = views.selected(views.loss(table) if is_loss else table, layers)
         files[f"{folder}{chosen.name}_{sort}.{suffix}"] = render(draw(chosen, **look), suffix)
+    return files
+
+
+def comparison_files(
+    runs: Sequence[Run], *, suffix: Literal["png", "svg", "pdf"] = "png"
+) -> dict[str, bytes]:
+    """Each chart of the first run with the same charts of the others beside it, by name."""
+    from numscope import charts  # noqa: PLC0415
+
+    files = {}
+    for table in runs[0].tables:
+        alike = {
+            run.name: other
+            for run in runs
+            for other in run.tables
+            if (other.subject, other.metric) == (table.subject, table.metric)
+        }
+        name = f"{table.subject} {table.metric}".replace(" ", "_")
+        figure = charts.side_by_side(list(alike.values()), list(alike))
+        files[f"{name}.{suffix}"] = charts.render(figure, suffix)
     return files
 
 

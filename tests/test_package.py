@@ -27,7 +27,7 @@ PACKAGE = REPOSITORY / "numscope"
 ORDER = (
     *("errors", "formats", "recipes", "compiling", "kernels", "scales", "quantize", "measure"),
     *("panels", "tiling", "streaming", "dumps", "tables", "amounts", "engines", "plans"),
-    *("analysis", "series", "findings", "rules", "views", "palette", "axes"),
+    *("analysis", "series", "findings", "rules", "comparison", "views", "palette", "axes"),
     *("legend", "styles", "charts", "heatmaps", "gallery"),
     *("results", "progress", "console", "inventory", "__init__", "options"),
     *("commands", "cli", "__main__"),
