@@ -21,8 +21,10 @@ from numscope import __version__
 from numscope.catalogue import FAMILIES
 from numscope.commands.check import check
 from numscope.commands.compare import compare
+from numscope.commands.export import export
 from numscope.commands.findings import findings
 from numscope.commands.plot import plot
+from numscope.commands.report import report
 from numscope.errors import NothingToDo, NumscopeError, UsageError
 from numscope.options import (
     Commands,
@@ -304,7 +306,7 @@ def recipes(recipe: Recipe | None, *, quiet: bool, verbose: bool) -> None:  # no
     Console().print(table)
 
 
-for _command in (check, compare, findings, plot):
+for _command in (check, compare, export, findings, plot, report):
     cli.add_command(_command)
 
 

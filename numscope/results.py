@@ -81,6 +81,16 @@ class Results:
         """The rows of layers.csv."""
         return tables.read_csv(self._existing(LAYERS), LayerRow)
 
+    def run_facts(self) -> dict[str, Any]:
+        """What run.json says; nothing if there is none."""
+        try:
+            found = json.loads((self.folder / RUN).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            raise ResultsError(f"{self.folder / RUN} cannot be read: {error}") from error
+        return found if isinstance(found, dict) else {}
+
     def _existing(self, name: str) -> Path:
         path = self.folder / name
         if not path.is_file():
