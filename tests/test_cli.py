@@ -25,7 +25,7 @@ from numscope.catalogue import NAMED, family
 from numscope.cli import cli, run
 from numscope.tables import LayerRow, Row
 from numscope.written import fields_text
-from tests.examples import REPOSITORY, SAMPLE_DUMPS, gradient, save_dump
+from tests.examples import REPOSITORY, SMALL_RUN, gradient, save_dump
 
 X = gradient(4, 8)
 GOOD = "layers.0.mlp.fc1.activation"
@@ -88,9 +88,9 @@ def _compiled() -> None:
 
 @pytest.fixture(scope="module")
 def analysed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The results of `numscope analyze sample_dumps`, not to be changed."""
+    """The results of `numscope analyze` on the small run, not to be changed."""
     out = tmp_path_factory.mktemp("analysed") / "results"
-    assert run(["analyze", str(SAMPLE_DUMPS), "--out", str(out), "--quiet"]) == 0
+    assert run(["analyze", str(SMALL_RUN), "--out", str(out), "--quiet"]) == 0
     return out
 
 
@@ -204,14 +204,14 @@ def test_tables_are_identical_for_any_number_of_jobs(
     for jobs in (1, 2, 3):
         out = folder / f"jobs{jobs}"
         arguments = ["--out", out, "--jobs", jobs, "--no-charts", *options]
-        assert call("analyze", SAMPLE_DUMPS, *arguments).code == 0
+        assert call("analyze", SMALL_RUN, *arguments).code == 0
         written.add(tuple((out / name).read_bytes() for name in ("tensors.csv", "layers.csv")))
     assert len(written) == 1
 
 
 def test_options_narrow_what_is_measured(call: Call, folder: Path) -> None:
     options = ["--layers", "0-4,16", "--steps", "0,720", "--kinds", "gradient", "--module", "fc1"]
-    call("analyze", SAMPLE_DUMPS, "-o", "out", "--no-charts", *options)
+    call("analyze", SMALL_RUN, "-o", "out", "--no-charts", *options)
     rows = tables.read_csv(folder / "out" / "layers.csv", LayerRow)
     assert {(each.step, each.layer, each.kind, each.tile) for each in rows} == {
         (step, layer, "gradient", tile)
@@ -246,7 +246,7 @@ def test_a_single_file_can_be_analysed(call: Call, folder: Path) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_answers_go_to_stdout_and_progress_to_stderr(call: Call) -> None:
-    code, out, err = call("analyze", SAMPLE_DUMPS, "--no-charts", "-o", "out")
+    code, out, err = call("analyze", SMALL_RUN, "--no-charts", "-o", "out")
     assert code == 0
     assert out == SUMMARY + "".join(
         f"out/{name}\n" for name in ("tensors.csv", "layers.csv", "findings.md", "run.json")
@@ -284,7 +284,7 @@ def test_nothing_is_coloured_in_a_pipe_and_lines_are_not_cut(folder: Path) -> No
     assert f"{out}/tensors.csv" in done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["recipes"], ["scan", str(SAMPLE_DUMPS)]])
+@pytest.mark.parametrize("arguments", [["--help"], ["recipes"], ["scan", str(SMALL_RUN)]])
 def test_a_reader_that_has_enough_is_no_error(arguments: list[str]) -> None:
     reading_end, writing_end = os.pipe()
     os.close(reading_end)
@@ -574,7 +574,7 @@ def _out_is_a_file(folder: Path) -> None:
 
 def _out_of_another_run(folder: Path) -> None:
     out = str(folder / "numscope-out")
-    assert run(["analyze", str(SAMPLE_DUMPS), "-o", out, "--layers=0", "--no-charts", "-q"]) == 0
+    assert run(["analyze", str(SMALL_RUN), "-o", out, "--layers=0", "--no-charts", "-q"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -618,7 +618,7 @@ def _out_of_another_run(folder: Path) -> None:
         (
             _out_of_another_run,
             [],
-            "numscope-out holds the results of {sample_dumps}, not of {folder}/dump; {advice}",
+            "numscope-out holds the results of {small_run}, not of {folder}/dump; {advice}",
         ),
     ],
 )
@@ -633,7 +633,7 @@ def test_nothing_done_has_one_line_that_says_why(
         prepare(folder)
     why = line.format(
         folder=folder,
-        sample_dumps=SAMPLE_DUMPS,
+        small_run=SMALL_RUN,
         has="dump has",
         step="steps 1",
         there="kinds activation; layers 0; steps 1",
@@ -825,7 +825,7 @@ def test_plot_of_no_results_says_how_to_make_them(call: Call, folder: Path) -> N
 
 
 def test_scan_shows_how_the_dump_was_understood(call: Call) -> None:
-    code, out, err = call("scan", SAMPLE_DUMPS)
+    code, out, err = call("scan", SMALL_RUN)
     assert (code, err) == (0, "")
     assert out.startswith("13 files, 6.4 MB, 130 tensors\n")
     facts = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in out.splitlines()[2:])
@@ -845,7 +845,7 @@ def test_scan_shows_how_the_dump_was_understood(call: Call) -> None:
 
 
 def test_scan_lists_every_tensor(call: Call) -> None:
-    code, out, err = call("scan", SAMPLE_DUMPS, "--list")
+    code, out, err = call("scan", SMALL_RUN, "--list")
     header, first, *others = [line.split("\t") for line in out.splitlines()]
     assert (code, err, len(others)) == (0, "", 129)
     assert dict(zip(header, first, strict=True)) == {
