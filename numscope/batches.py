@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from numscope import parts, runs
-from numscope.analysis import FileResult
 from numscope.dumps import Problem
 from numscope.logs import Log
 from numscope.merging import Merged, merge
+from numscope.outcomes import FileResult
 from numscope.parts import Origin, Part
 from numscope.plans import FileWork
 from numscope.results import Results

@@ -384,6 +384,8 @@ def recipes(recipe: Recipe | None, *, quiet: bool, verbose: bool) -> None:  # no
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")  # our threads are enough; NumPy reads this when imported
     sys.exit(run(arguments))
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Protocol
 
 from numscope import clusters, resources, streaming
-from numscope.analysis import FileResult, measure_apart, measure_files
+from numscope.analysis import measure_apart, measure_files
 from numscope.engines import Threads
+from numscope.outcomes import FileResult
 from numscope.plans import FileWork
 
 #: The share of the usable memory that tensors may take unless told.

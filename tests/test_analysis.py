@@ -15,9 +15,10 @@ from safetensors.numpy import load_file
 
 import numscope
 from numscope import analysis, dumps, tables
-from numscope.analysis import FileResult, analyze, measure_files
+from numscope.analysis import analyze, measure_files
 from numscope.engines import Threads
 from numscope.errors import NothingToDo
+from numscope.outcomes import FileResult
 from numscope.plans import FileWork, Selection, plan, schemes
 from numscope.tables import LayerRow, Row
 from tests.examples import SMALL_RUN, gradient, save_dump

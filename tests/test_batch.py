@@ -16,6 +16,7 @@ import pytest
 
 from numscope import analysis, parts, writing
 from numscope.cli import run
+from numscope.outcomes import FileResult
 from numscope.plans import FileWork
 from tests.batches import contents, small_dump, start
 from tests.examples import REPOSITORY, gradient, save_dump
@@ -63,7 +64,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     paths: list[str] = []
     measure = analysis.measure_file
 
-    def watch(file: FileWork, *rest: Any) -> analysis.FileResult:
+    def watch(file: FileWork, *rest: Any) -> FileResult:
         paths.append(file.path)
         return measure(file, *rest)
 
@@ -419,7 +420,7 @@ def _change_when_measured(
     """Change the file when it is about to be opened to be measured."""
     measure = analysis.measure_file
 
-    def change_first(file: FileWork, *rest: Any) -> analysis.FileResult:
+    def change_first(file: FileWork, *rest: Any) -> FileResult:
         if Path(file.root, file.path) == victim:
             change(victim)
         return measure(file, *rest)

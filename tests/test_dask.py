@@ -115,7 +115,8 @@ def test_a_file_that_fails_is_tried_once_more_and_then_reported(dump: Path) -> N
     from collections.abc import Callable, Iterable
 
     from numscope import dumps
-    from numscope.analysis import FileResult, measure_apart
+    from numscope.analysis import measure_apart
+    from numscope.outcomes import FileResult
     from numscope.plans import FileWork, Selection, plan, schemes
 
     work, _ = plan(dumps.scan(dump), Selection(), schemes(["ling"]))

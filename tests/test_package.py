@@ -29,9 +29,10 @@ ORDER = (
     *("inputs", "compiling", "extremes", "kernels", "expressions", "scales", "quantize", "measure"),
     *("panels", "tiling", "streaming", "dumps", "writing", "tables", "sorting", "amounts"),
     *("resources", "engines", "clusters", "plans", "capture", "growing", "shards", "parts"),
-    *("runs", "analysis", "workers", "series", "findings", "palette", "axes", "legend", "charts"),
-    *("gallery", "results", "merging", "progress", "console", "logs", "batches", "recipe_pages"),
-    *("inventory", "__init__", "stopping", "options", "batch_options", "cli", "__main__"),
+    *("runs", "strips", "outcomes", "analysis", "workers", "series", "findings", "palette", "axes"),
+    *("legend", "charts", "gallery", "results", "merging", "progress", "console", "logs"),
+    *("batches", "recipe_pages", "inventory", "__init__", "stopping", "options", "batch_options"),
+    *("cli", "__main__"),
 )
 
 #: What looks downward all the same, inside a function: the names that a notebook wants are at the
@@ -175,8 +176,8 @@ def _attributes(name: str) -> set[str]:
 @pytest.mark.parametrize(
     ("what", "modules"),
     [
-        # Where numba looks for a cache, and what SLURM says of a task.
-        ("os.environ", {"compiling", "batch_options"}),
+        # Where numba looks for a cache, what SLURM says of a task, and threads that BLAS may have.
+        ("os.environ", {"compiling", "batch_options", "cli"}),
         ("sys.exit", {"cli"}),
         ("sys.argv", {"cli"}),
         ("sys.stdout", {"cli"}),
