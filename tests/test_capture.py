@@ -540,8 +540,10 @@ def test_a_hook_that_fails_ends_the_capture_only(
     capture = Capture(trained, tmp_path, every=1)
     monkeypatch.setattr(Sample, "take", fail)
     train_step(trained)
-    with pytest.warns(CaptureWarning, match="training goes on: RuntimeError: out of memory"):
+    message = "training goes on: RuntimeError: out of memory"
+    with pytest.warns(CaptureWarning, match=message) as warned:
         capture.step()
+    assert warned[0].filename == __file__
     train_step(trained)
     capture.step()
     assert hooks_of(trained) == 0

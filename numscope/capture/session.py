@@ -5,11 +5,13 @@ Once it has begun, nothing here raises into the training loop.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -158,9 +160,18 @@ class Session:
             return
         self._said.add(subject)
         try:
-            warnings.warn(message, CaptureWarning, stacklevel=4)
+            warnings.warn(message, CaptureWarning, stacklevel=_levels_up())
         except CaptureWarning:
             _LOG.warning("%s", message)
+
+
+def _levels_up() -> int:
+    """How far above its caller the first line outside of this package is."""
+    here = str(Path(__file__).parent)
+    frame, levels = inspect.currentframe(), 0
+    while frame is not None and frame.f_code.co_filename.startswith(here):
+        frame, levels = frame.f_back, levels + 1
+    return levels
 
 
 def _some(names: Sequence[str]) -> str:
