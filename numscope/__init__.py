@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 from numscope.measure import ErrorSums, measure
 from numscope.quantize import Quantized, quantize
 from numscope.recipes import Recipe
+from numscope.version import __version__ as __version__
 from numscope.written import parse as recipe
 from numscope.written import recipes
 
 if TYPE_CHECKING:
     from numscope.analysis import analyze
     from numscope.dumps import load, scan
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ErrorSums",

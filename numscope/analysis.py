@@ -1,34 +1,42 @@
 """Work on dump files → rows, given something to map with.
 
-A dump file is opened once for all that is measured in it. Nothing here prints, writes or knows
-where the results go.
+A dump file is opened once for all that is measured in it. A small one is a single piece of work, a
+large one is measured strip by strip. Nothing here prints, writes or knows where the results go.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from numscope import dumps, streaming, tables
-from numscope.dumps import Kind, Problem, TensorRef
-from numscope.engines import Threads, usable_cpus
-from numscope.errors import DumpError
-from numscope.measure import ErrorSums
+from numscope.dumps import Kind, Problem
+from numscope.engines import Threads
+from numscope.errors import DumpError, EngineError
+from numscope.outcomes import FileResult, believed, unread
 from numscope.plans import DEFAULT_KINDS, FileWork, Selection, plan, schemes
 from numscope.recipes import Recipe, Tile
+from numscope.resources import usable_cpus
+from numscope.strips import Strip, Waiting, merged, strips
 from numscope.tables import Row
+from numscope.version import __version__
 
+#: As `measure_apart` takes it.
+Apart = Callable[
+    [
+        Callable[[FileWork], FileResult],
+        Iterable[FileWork],
+        Callable[[FileWork, str], FileResult],
+    ],
+    Iterator[FileResult],
+]
 
-@dataclass(frozen=True, slots=True)
-class FileResult:
-    """What one dump file gave: rows in the order of its tensors, and what could not be read."""
-
-    work: FileWork
-    rows: tuple[Row, ...]
-    problems: tuple[Problem, ...]
+#: Files whose tensors take no more bytes are measured by one thread.
+SMALL_BYTES = 16 * 2**20
 
 
 def analyze(
@@ -82,7 +90,7 @@ def analyze(
         found, selection, schemes(recipes, tiles), npy_dtype=scan_options.get("npy_dtype")
     )
     with Threads(jobs or usable_cpus()) as engine:
-        results = list(measure_files(work, engine.map))
+        results = list(measure_files(work, engine.map, while_reading=engine.while_reading))
     problems = [
         *found.problems,
         *remarks,
@@ -98,6 +106,7 @@ def measure_files(
     work: Iterable[FileWork],
     over: streaming.Map[Any, Any],
     on_bytes: Callable[[int], object] = lambda _: None,
+    while_reading: Waiting = nullcontext,
 ) -> Iterator[FileResult]:
     """Measure dump files, one result per file in their order.
 
@@ -106,18 +115,20 @@ def measure_files(
     work
         The files.
     over
-        What to map pieces of work with; a large tensor has many, a small one is a single one. The
-        rows do not depend on it.
+        What to map pieces of work with. The rows do not depend on it.
     on_bytes
         Called now and then with how many bytes more have been measured or given up.
+    while_reading
+        Makes a context for each time that a piece waits for a file.
     """
     opened: dict[str, dumps.DumpFile] = {}
-    done = over(_measure_piece, _pieces(work, over, opened))
+    done = over(
+        partial(_measure_piece, while_reading=while_reading),
+        _pieces(work, over, opened, while_reading),
+    )
     try:
         for file, pieces in groupby(done, key=lambda piece: piece.file):
-            yield _file_result(file, pieces, on_bytes)
-            if dump := opened.pop(file.path, None):
-                dump.close()
+            yield _put_together(file, opened, pieces, on_bytes)
     finally:
         if isinstance(done, Generator):
             done.close()  # nobody reads any more after this
@@ -125,19 +136,130 @@ def measure_files(
             dump.close()
 
 
-def _file_result(
-    file: FileWork, pieces: Iterable[_Piece], on_bytes: Callable[[int], object]
+def measure_file(file: FileWork, while_reading: Waiting = nullcontext) -> FileResult:
+    """Measure one dump file in this thread, as `measure_files` does."""
+    try:
+        with while_reading():
+            dump = _open(file)
+    except DumpError as error:
+        return unread(file, error)
+    with dump:
+        done = map(Strip.measured, strips(file, dump, map, while_reading))
+        return believed(_result(file, done), dump)
+
+
+def measure_apart(work: Iterable[FileWork], over: Apart) -> Iterator[FileResult]:
+    """Measure dump files where `over` likes, in any order; what fails there is tried once more.
+
+    Parameters
+    ----------
+    work
+        The files.
+    over
+        Maps a function over items, and gives what its last argument makes of an item if nobody can
+        call the function and come back.
+    """
+    measure = partial(_measure_there, __version__)
+    failed: list[FileWork] = []
+    for result in over(measure, work, _lost):
+        if any(each.failure for each in result.problems):
+            failed.append(result.work)
+        else:
+            yield result
+    yield from over(measure, failed, _lost)
+
+
+def _measure_there(version: str, file: FileWork) -> FileResult:
+    """Measure a file in another process.
+
+    Raises
+    ------
+    EngineError
+        If another version of numscope would do it.
+    """
+    if version != __version__:
+        raise EngineError(
+            f"a worker has numscope {__version__} instead of {version}; install the same"
+        )
+    return measure_file(file)
+
+
+def _lost(file: FileWork, message: str) -> FileResult:
+    return FileResult(file, (), (Problem(file.path, message),))
+
+
+class _Piece(NamedTuple):
+    """A strip of a large file, or all of a small one, to be measured or done."""
+
+    file: FileWork
+    strip: Strip | None = None
+    result: FileResult | None = None
+
+
+def _pieces(
+    work: Iterable[FileWork],
+    over: streaming.Map[Any, Any],
+    opened: dict[str, dumps.DumpFile],
+    while_reading: Waiting,
+) -> Iterator[_Piece]:
+    """Small files, and the strips of large ones, in order.
+
+    Whoever takes the last strip of a file closes it.
+    """
+    for file in work:
+        if file.bytes <= SMALL_BYTES:
+            yield _Piece(file)
+            continue
+        try:
+            dump = opened[file.path] = _open(file)
+        except DumpError as error:
+            yield _Piece(file, result=unread(file, error))
+            continue
+        yield from (_Piece(file, strip) for strip in strips(file, dump, over, while_reading))
+
+
+def _measure_piece(piece: _Piece, while_reading: Waiting) -> _Piece:
+    if piece.strip:
+        return piece._replace(strip=piece.strip.measured())
+    return piece._replace(result=piece.result or measure_file(piece.file, while_reading))
+
+
+def _put_together(
+    file: FileWork,
+    opened: dict[str, dumps.DumpFile],
+    pieces: Iterable[_Piece],
+    on_bytes: Callable[[int], object],
 ) -> FileResult:
+    """The result of a file from its pieces; its bytes are reported as they pass."""
+    left = file.bytes
+    results: list[FileResult] = []
+
+    def passing() -> Iterator[Strip]:
+        nonlocal left
+        for piece in pieces:
+            if piece.result:
+                results.append(piece.result)
+            if piece.strip:
+                on_bytes(piece.strip.bytes)
+                left -= piece.strip.bytes
+                yield piece.strip
+
+    result = _result(file, passing())
+    on_bytes(left)
+    dump = opened.pop(file.path, None)
+    if dump is None:
+        return results[0]
+    with dump:
+        return believed(result, dump)
+
+
+def _result(file: FileWork, done: Iterable[Strip]) -> FileResult:
     rows: list[Row] = []
     problems: list[Problem] = []
-    pieces = _counted(pieces, file.bytes, on_bytes)
-    for position, parts in groupby(pieces, key=lambda piece: piece.position):
-        if position is None:
-            problems.extend(Problem(file.path, str(part.outcome)) for part in parts)
-            continue
+    for position, parts in groupby(done, key=lambda strip: strip.position):
         ref, recipes = file.tensors[position]
         try:
-            records = _merged(parts)
+            records = merged(parts)
         except DumpError as error:
             problems.append(Problem(ref.name, str(error)))
             continue
@@ -148,97 +270,5 @@ def _file_result(
     return FileResult(file, tuple(rows), tuple(problems))
 
 
-def _counted(
-    pieces: Iterable[_Piece], total: int, on_bytes: Callable[[int], object]
-) -> Iterator[_Piece]:
-    """The pieces of a file; its `total` bytes are reported as they pass, the rest at the end."""
-    for piece in pieces:
-        on_bytes(piece.bytes)
-        total -= piece.bytes
-        yield piece
-    on_bytes(total)
-
-
-class _Piece(NamedTuple):
-    """A strip of a tensor to measure, or its outcome.
-
-    `position` is the tensor's in its file, `None` for what is about the file; `indices` are the
-    recipes of the reading.
-    """
-
-    file: FileWork
-    position: int | None
-    indices: list[int]
-    reading: streaming.Reading | None
-    start: int
-    bytes: int = 0
-    outcome: list[ErrorSums] | DumpError | None = None
-
-
-def _pieces(
-    work: Iterable[FileWork], over: streaming.Map[Any, Any], opened: dict[str, dumps.DumpFile]
-) -> Iterator[_Piece]:
-    """The strips of all tensors in order. Whoever takes the last one of a file closes the file."""
-    for file in work:
-        try:
-            dump = dumps.open_file(file.root, file.path, npy_dtype=file.npy_dtype)
-            opened[file.path] = dump
-        except DumpError as error:
-            yield _Piece(file, None, [], None, 0, outcome=error)
-            continue
-        for position, (ref, recipes) in enumerate(file.tensors):
-            try:
-                source = _array(dump, ref)
-                wanted = [each.recipe for each in recipes]
-                for indices, reading in streaming.readings(source, wanted, over):
-                    # A further reading of the same tensor is no progress.
-                    row_bytes = source.cols * source.dtype.itemsize if 0 in indices else 0
-                    for start in reading.panels.strips:
-                        rows = reading.panels.strip_stop(start) - start
-                        yield _Piece(file, position, indices, reading, start, rows * row_bytes)
-            except DumpError as error:
-                yield _Piece(file, position, [], None, 0, outcome=error)
-
-
-def _array(dump: dumps.DumpFile, ref: TensorRef) -> dumps.StoredArray:
-    """The tensor as it is in the file now.
-
-    Raises
-    ------
-    DumpError
-        If the file was replaced by another one since it was scanned.
-    """
-    array = dump.get(ref.key)
-    if array is None or (array.shape, array.dtype.name) != (ref.shape, ref.dtype):
-        raise DumpError("the file has changed since it was scanned")
-    return array
-
-
-def _measure_piece(piece: _Piece) -> _Piece:
-    if piece.reading is None:
-        return piece
-    try:
-        return piece._replace(outcome=piece.reading.measure(piece.start), reading=None)
-    except DumpError as error:
-        return piece._replace(outcome=error, reading=None)
-
-
-def _merged(pieces: Iterable[_Piece]) -> dict[int, ErrorSums]:
-    """The records by recipe, the strips' added in order.
-
-    Raises
-    ------
-    DumpError
-        If a strip could not be read.
-    """
-    records: dict[int, ErrorSums] = {}
-    failed: DumpError | None = None
-    for piece in pieces:
-        if isinstance(piece.outcome, DumpError):
-            failed = failed or piece.outcome
-            continue
-        for index, record in zip(piece.indices, piece.outcome or (), strict=True):
-            records[index] = records[index] + record if index in records else record
-    if failed:
-        raise failed
-    return records
+def _open(file: FileWork) -> dumps.DumpFile:
+    return dumps.open_file(file.root, file.path, npy_dtype=file.npy_dtype)

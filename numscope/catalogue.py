@@ -385,6 +385,22 @@ NAMED: dict[str, NamedRecipe] = {
         "Transformer Engine, pytorch/custom_recipes/reference_nvfp4.py, row-scaled",
         "te-nvfp4 with a float32 scale per row: a token of large values does not flush others",
     ),
+    "te-nvfp4-4over6": NamedRecipe(
+        "nvfp4",
+        Recipe(
+            "float4_e2m1fn",
+            (1, 16),
+            **_NVFP4,
+            scale_from="(amax/max)*(1/outer)",
+            four_over_six="absolute",
+            negative_zero="positive_if_exact",
+        ),
+        (16, 16),
+        "S = 448*6/amax of the tensor; b = e4m3((amax/6)*S) or e4m3(1.5*(amax/6)*S), whichever errs"
+        " less; x*fl(1/(b*fl(1/S))) is rounded",
+        "Transformer Engine, pytorch/custom_recipes/reference_nvfp4.py, four over six",
+        "te-nvfp4 that maps amax to 4 instead of 6 where that is the better fit",
+    ),
     "torchao-nvfp4": NamedRecipe(
         "nvfp4",
         Recipe(

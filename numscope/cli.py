@@ -10,15 +10,20 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import click
 
-from numscope import __version__
+from numscope.batch_options import batch, logging
 from numscope.catalogue import FAMILIES
+from numscope.commands.answering import answering, stop_writing
 from numscope.commands.check import check
 from numscope.commands.compare import compare
 from numscope.commands.export import export
@@ -35,15 +40,18 @@ from numscope.options import (
     reading,
     verbosity,
 )
+from numscope.version import __version__
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from numscope.batches import Batch
     from numscope.dumps import Kind, Problem, Scan
-    from numscope.findings import Finding
+    from numscope.logs import Log
+    from numscope.merging import Merged
     from numscope.recipes import Recipe, Tile
-    from numscope.series import Series
-    from numscope.tables import Row
+    from numscope.results import Results
+    from numscope.runs import RunPlan
+    from numscope.shards import Shard
+    from numscope.stopping import Stopping
 
 NOTHING_DONE, WRONG_USAGE, INCOMPLETE, INTERRUPTED = 1, 2, 3, 130
 
@@ -110,8 +118,7 @@ def cli() -> None:
 )
 @click.option("--module", metavar="TEXT", help="Only modules whose name contains or matches this.")
 @reading
-@click.option("--jobs", type=click.IntRange(min=1), help="Threads; all usable CPUs by default.")
-@click.option("--fresh", is_flag=True, help="Replace whatever results the folder holds.")
+@batch
 @click.option("--no-charts", is_flag=True, help="Write the tables only.")
 @verbosity
 @click.pass_context
@@ -128,9 +135,15 @@ def analyze(
     kinds: tuple[Kind, ...],
     module: str | None,
     jobs: int | None,
+    memory: int | None,
+    shard: Shard,
+    engine: Literal["threads", "dask"],
+    scheduler: str | None,
+    scheduler_file: Path | None,
     *,
     fresh: bool,
     no_charts: bool,
+    log_json: bool,
     quiet: bool,
     verbose: bool,
     **scan_options: Any,
@@ -143,83 +156,82 @@ def analyze(
       numscope analyze dumps/ -o results --layers 0,4,8,12,16 --tokens-per-step 4194304
       numscope analyze dumps/ --recipe ling --recipe e5m2:1x128 --jobs 8
       numscope analyze dumps/ --kinds weight
+      numscope analyze dumps/ --shard 3/8
+      numscope analyze dumps/ --engine dask --scheduler tcp://node7:8786
     """
-    from rich.console import Console
-
-    from numscope import tables
-    from numscope.analysis import measure_files
-    from numscope.engines import Threads, usable_cpus
-    from numscope.findings import find, text, to_csv
-    from numscope.gallery import chart_files, tables_of
-    from numscope.plans import Selection, chosen, plan, schemes
-    from numscope.progress import progress, waiting
+    from numscope import batches, workers
+    from numscope.dumps.folders import absolute
+    from numscope.growing import Growing
+    from numscope.plans import Selection, chosen, plan, schemes, settings
     from numscope.results import claim
+    from numscope.runs import RunPlan
     from numscope.streaming import warm_up
 
-    err = Console(stderr=True)
-    found = _scan(err, dump, quiet=quiet, **scan_options)
-    try:
+    if (scheduler or scheduler_file) and engine != "dask":
+        raise UsageError("--scheduler and --scheduler-file need --engine dask")
+    with _logging(quiet=quiet, verbose=verbose, log_json=log_json) as (log, stopping):
+        found = _scan(log, dump, **scan_options)
+        growing = Growing(found)
         wanted = schemes(chosen(recipes, families), tiles)
-        work, remarks = plan(
-            found,
-            Selection(kinds, layers, steps, module),
-            wanted,
-            npy_dtype=scan_options["npy_dtype"],
+        selection = Selection(kinds, layers, steps, module)
+        try:
+            work, remarks = plan(found, selection, wanted, npy_dtype=scan_options["npy_dtype"])
+        except NothingToDo:
+            log.problems(growing.settled())
+            raise
+        run_plan = RunPlan(
+            dump=absolute(dump),
+            command=tuple(ctx.obj),
+            settings=settings(selection, wanted, scan_options),
+            recipes={each.label: _facts(each.recipe) for each in wanted},
+            files=batches.origins(work),
+            problems=(*found.problems, *remarks),
         )
-    except NothingToDo:
-        _say(err, found.problems, quiet=quiet, verbose=verbose)
-        raise
-    run_facts: dict[str, Any] = {
-        "numscope": __version__,
-        "command": ctx.obj,
-        "dump": str(Path(dump).resolve()),
-        "recipes": {each.label: _facts(each.recipe) for each in wanted},
-        "files": len(work),
-    }
-    results = claim(out, run_facts["dump"], fresh=fresh)
-    results.keep_run({**run_facts, "finished": False})  # whose folder it is if this is killed
+        results = claim(out, run_plan.dump, fresh=fresh)
+        run = batches.begin(results, run_plan, work, shard, fresh=fresh)
+        stopping.advice = run.advice
+        with log.waiting("compiling the loops, once per installation,"):
+            warm_up(wanted[0].recipe)
+        team = (
+            workers.dask(scheduler, scheduler_file, jobs)
+            if engine == "dask"
+            else workers.threads(jobs, memory, work)
+        )
+        with team as hands:
+            failed = run.measure(hands, log)
+            run.end(problems=[*growing.settled(), *remarks])
+            if shard.count > 1:
+                _end_shard(log, run, failed)
+            else:
+                _publish(log, results, run.plan, run.merge(hands, log), has_charts=not no_charts)
 
-    with waiting(err, "compiling the loops, once per installation,", quiet=quiet):
-        warm_up(wanted[0].recipe)
 
-    rows: list[Row] = []
-    problems = [*found.problems, *remarks]
-    total = sum(file.bytes for file in work)
-    with (
-        Threads(jobs or usable_cpus()) as engine,
-        progress(err, total, len(work), quiet) as meter,
-    ):
-        for result in measure_files(work, engine.map, lambda n: meter.advance(files=0, bytes=n)):
-            results.keep_part(result.work.path, result.rows)
-            rows.extend(result.rows)
-            problems.extend(result.problems)
-            meter.advance(failures=len(result.problems))
-    problems.extend(_not_finite(rows))
-    _say(err, problems, quiet=quiet, verbose=verbose)
-    if not rows:
-        raise NothingToDo(f"none of the {len(work)} dump files in {dump} could be read")
+@cli.command()
+@click.argument("results", type=click.Path(path_type=Path), default="numscope-out")
+@click.option("--no-charts", is_flag=True, help="Write the tables only.")
+@logging
+@verbosity
+def merge(results: Path, *, no_charts: bool, log_json: bool, quiet: bool, verbose: bool) -> None:
+    """Make the tables and charts of RESULTS from what the shards of a run have measured.
 
-    rows = tables.sort_rows(rows)
-    layer_rows = tables.merge_layers(rows)
-    charts = tables_of(layer_rows)
-    results.keep_tables(rows, layer_rows)
-    results.forget_parts(but=[file.path for file in work])
-    standing_out = find(charts, layer_rows)
-    results.keep_findings(text(standing_out, charts), to_csv(standing_out))
-    pictures = results.keep_charts({} if no_charts else chart_files(charts))
-    results.forget_charts(but=pictures)
-    results.keep_run(
-        {
-            **run_facts,
-            "finished": True,
-            "tensors": len({(row.path, row.key) for row in rows}),
-            "skipped": [_problem(each) for each in problems if each.failure],
-            "warnings": [_problem(each) for each in problems if not each.failure],
-        }
-    )
-    if not quiet:
-        _answer(charts, standing_out, [*results.tables, *pictures])
-    ctx.exit(INCOMPLETE if any(each.failure for each in problems) else 0)
+    The dumps are not read. Shards and files that are missing are named.
+
+    \b
+    Examples:
+      numscope merge
+      numscope merge results --no-charts
+    """
+    from numscope import runs
+    from numscope.merging import merge as merge_parts
+    from numscope.results import Results
+
+    folder = Results(results)
+    with _logging(quiet=quiet, verbose=verbose, log_json=log_json) as (log, _):
+        standing = runs.standing(folder.plans)
+        merged = merge_parts(folder, standing.plan.files)
+        problems = runs.absent(standing, merged.missing)
+        merged = replace(merged, missing=[], problems=[*merged.problems, *problems])
+        _publish(log, folder, standing.plan, merged, has_charts=not no_charts)
 
 
 @cli.command()
@@ -240,10 +252,7 @@ def analyze(
     help="Every tensor, a line or object each.",
 )
 @verbosity
-@click.pass_context
 def scan(
-    ctx: click.Context,
-    /,
     dump: str,
     *,
     as_json: bool,
@@ -261,22 +270,22 @@ def scan(
       numscope scan dumps/ --layers-per-stage 9 --layer-offset transformer_engine=-1
       numscope scan dumps/ --pattern 'run/{step}/L{layer}_{kind}.npy' --json
     """
-    from rich.console import Console
-
     from numscope import inventory
 
-    err = Console(stderr=True)
-    found = _scan(err, dump, quiet=quiet, **scan_options)
-    _say(err, found.problems, quiet=quiet, verbose=verbose)
-    if as_json:
-        click.echo(json.dumps(inventory.scan_json(found, has_tensors=has_tensors), indent=2))
-    _require(found.refs, f"no tensor was found in {dump}")
-    if has_tensors and not as_json:
-        for line in inventory.tensor_lines(found):
-            click.echo(line)
-    elif not as_json:
-        Console().print(inventory.scan_table(found))
-    ctx.exit(INCOMPLETE if any(each.failure for each in found.problems) else 0)
+    with _logging(quiet=quiet, verbose=verbose) as (log, _):
+        found = _scan(log, dump, **scan_options)
+        log.problems(found.problems)
+        with answering() as answer:
+            if as_json:
+                facts = inventory.scan_json(found, has_tensors=has_tensors)
+                click.echo(json.dumps(facts, indent=2))
+            elif has_tensors:
+                for line in inventory.tensor_lines(found):
+                    click.echo(line)
+            elif found.refs:
+                answer.print(inventory.scan_table(found))
+        _require(found.refs, f"no tensor was found in {dump}")
+        raise click.exceptions.Exit(_done(found.problems))
 
 
 @cli.command()
@@ -298,12 +307,10 @@ def recipes(recipe: Recipe | None, *, quiet: bool, verbose: bool) -> None:  # no
       numscope recipes deepgemm
       numscope analyze dumps/ --recipe ling --recipe e5m2:1x128:power_of_two
     """
-    from rich.console import Console
-
     from numscope.recipe_pages import recipe_page, recipe_table
 
-    table = recipe_table(has_sources=verbose) if recipe is None else recipe_page(recipe)
-    Console().print(table)
+    with answering() as answer:
+        answer.print(recipe_table(has_sources=verbose) if recipe is None else recipe_page(recipe))
 
 
 for _command in (check, compare, export, findings, plot, report):
@@ -312,6 +319,8 @@ for _command in (check, compare, export, findings, plot, report):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")  # our threads are enough; NumPy reads this when imported
     sys.exit(run(arguments))
 
 
@@ -320,72 +329,120 @@ def run(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = cli.main(words, prog_name="numscope", standalone_mode=False, obj=words)
-        sys.stdout.flush()
     except (KeyboardInterrupt, click.exceptions.Abort):
         click.echo("numscope: interrupted", err=True)
         return INTERRUPTED
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (BrokenPipeError, SystemExit):
-        # Whoever read our answer has enough, for which click and rich would exit as if we had
-        # failed; keep the interpreter from complaining at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except (BrokenPipeError, SystemExit):  # click exits for a broken pipe
+        if not _has_reader(sys.stdout):  # a help that was read far enough
+            stop_writing(sys.stdout)
+            return 0
+        stop_writing(sys.stderr)  # there is nobody left to complain to
+        return NOTHING_DONE
     except (NumscopeError, OSError) as error:
         click.echo(f"numscope: {error}", err=True)
-        return WRONG_USAGE if isinstance(error, UsageError) else NOTHING_DONE
+        return _exit_code(error)
     return code if isinstance(code, int) else 0
 
 
-def _scan(err: Console, dump: str, *, quiet: bool, **scan_options: Any) -> Scan:
-    from numscope import dumps
-    from numscope.progress import counting
+def _has_reader(stream: TextIO) -> bool:
+    """Whether the other end of a pipe is still open; so it is for what is no pipe."""
+    poll = select.poll()
+    poll.register(stream.fileno(), 0)
+    return not any(event & select.POLLERR for _, event in poll.poll(0))
 
-    with counting(err, "scanning", quiet=quiet) as count:
+
+@contextmanager
+def _logging(
+    *, quiet: bool, verbose: bool, log_json: bool = False
+) -> Iterator[tuple[Log, Stopping]]:
+    """What a long command talks to, and what happens when it is stopped or fails."""
+    from rich.console import Console
+
+    from numscope.logs import AsJson, ForPeople
+    from numscope.stopping import Stopped, stoppable
+
+    log: Log = (
+        AsJson(partial(click.echo, err=True, nl=False), quiet=quiet)
+        if log_json
+        else ForPeople(Console(stderr=True), quiet=quiet, verbose=verbose)
+    )
+    try:
+        with stoppable(log.failure) as stopping:
+            try:
+                yield log, stopping
+            except Stopped as stopped:
+                stopping.speak(stopped)
+                raise click.exceptions.Exit(stopped.exit_code) from None
+    except (NumscopeError, OSError) as error:
+        log.failure(str(error))
+        raise click.exceptions.Exit(_exit_code(error)) from error
+
+
+def _scan(log: Log, dump: str, **scan_options: Any) -> Scan:
+    from numscope import dumps
+
+    with log.counting("scanning") as count:
         return dumps.scan(dump, on_progress=count, **scan_options)
 
 
-def _answer(charts: Sequence[Series], findings: Sequence[Finding], written: list[Path]) -> None:
-    """Print the worst points, what stands out, and the files."""
-    from rich.console import Console
-
-    from numscope import console
-
-    answer = Console()
-    answer.print(console.summary(charts))
-    answer.print()
-    console.print_findings(answer, findings)
-    answer.print()
-    console.print_written(answer, written)
-
-
-def _say(err: Console, problems: Sequence[Problem], *, quiet: bool, verbose: bool) -> None:
-    """Print failures always, remarks unless quiet, many that are alike only if verbose."""
-    from numscope import console
-
-    said = [each for each in problems if each.failure or not quiet]
-    if verbose:
-        console.print_problems(err, said, most=None)
-    else:
-        console.print_problems(err, said)
-
-
-def _not_finite(rows: Sequence[Row]) -> list[Problem]:
-    """One remark if any tensor holds NaN or infinite values."""
-    from numscope.dumps import Problem
-
-    tensors = {(row.path, row.key): row for row in rows if row.nan_count or row.inf_count}
-    if not tensors:
-        return []
-    first = next(iter(tensors.values()))
-    where = f"{first.path}:{first.key}" if first.key else first.path
-    others = f"; so do {len(tensors) - 1} more tensors" if len(tensors) > 1 else ""
-    message = (
-        f"holds {first.nan_count} NaN and {first.inf_count} infinite values,"
-        f" which are counted and left out of every sum{others}"
+def _end_shard(log: Log, run: Batch, failed: Sequence[Problem]) -> None:
+    """Say how a shard went and how to go on."""
+    problems = [*run.plan.problems, *failed]
+    log.problems(problems)
+    if run.work and not run.finished:
+        raise NothingToDo(f"none of the {len(run.work)} dump files of this shard could be read")
+    log.note(
+        f"shard {run.shard}: {run.finished} of {len(run.work)} dump files are finished;"
+        f" when all shards are: numscope merge {run.results.folder}"
     )
-    return [Problem(where, message, failure=False)]
+    raise click.exceptions.Exit(_done(problems))
+
+
+def _publish(
+    log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_charts: bool
+) -> None:
+    """Write everything that follows from the tables, say it, and exit."""
+    from numscope import console
+    from numscope.findings import find, text, to_csv
+    from numscope.gallery import chart_files, tables_of
+
+    problems = [*plan.problems, *merged.problems]
+    log.problems(problems)
+    _require(merged.layers, f"none of the {len(plan.files)} dump files could be read")
+    charts = tables_of(merged.layers)
+    results.forget_parts(but=[file.path for file in plan.files])
+    found = find(charts, merged.layers)
+    results.keep_findings(text(found, charts), to_csv(found))
+    pictures = results.keep_charts(chart_files(charts) if has_charts else {})
+    results.forget_charts(but=pictures)
+    results.keep_run(
+        {
+            **plan.facts,
+            "finished": True,
+            "tensors": merged.tensors,
+            "skipped": [_problem(each) for each in problems if each.failure],
+            "warnings": [_problem(each) for each in problems if not each.failure],
+        }
+    )
+    if not log.is_quiet:
+        with answering() as answer:
+            answer.print(console.summary(charts))
+            answer.print()
+            console.print_findings(answer, found)
+            answer.print()
+            console.print_written(answer, [*results.tables, *pictures])
+    raise click.exceptions.Exit(_done(problems))
+
+
+def _done(problems: Sequence[Problem]) -> int:
+    return INCOMPLETE if any(each.failure for each in problems) else 0
+
+
+def _exit_code(error: Exception) -> int:
+    return WRONG_USAGE if isinstance(error, UsageError) else NOTHING_DONE
 
 
 def _require(something: object, message: str) -> None:

@@ -58,16 +58,21 @@ def print_findings(
     recipes = {each.recipe for each in findings}
     for i, each in enumerate(findings[:most], start=1):
         line = named(each, has_recipe=len(recipes) > 1)
-        _print_line(console, f"{i}. {line}" if len(findings) > 1 else line)
+        print_plain(console, f"{i}. {line}" if len(findings) > 1 else line)
     more = len(findings[most:]) if most is not None else 0
     if more:
-        _print_line(console, f"{more:,} more in findings.md")
+        print_plain(console, f"{more:,} more in findings.md")
 
 
 def print_lines(console: Console, lines: Iterable[str]) -> None:
     """Print each line as it is."""
     for line in lines:
-        _print_line(console, line)
+        print_plain(console, line)
+
+
+def print_plain(console: Console, text: str) -> None:
+    """Print one line as it is, however long."""
+    console.print(Text(_literal(console, text)), soft_wrap=True)
 
 
 def print_written(console: Console, paths: Iterable[Path], base: Path | None = None) -> None:
@@ -81,7 +86,7 @@ def print_written(console: Console, paths: Iterable[Path], base: Path | None = N
         suffixes.setdefault(shown.removesuffix(path.suffix), []).append(path.suffix)
     for stem, found in suffixes.items():
         plain = ",".join(suffix.removeprefix(".") for suffix in found)
-        _print_line(console, f"{stem}.{{{plain}}}" if len(found) > 1 else f"{stem}{found[0]}")
+        print_plain(console, f"{stem}.{{{plain}}}" if len(found) > 1 else f"{stem}{found[0]}")
 
 
 def print_problems(
@@ -114,6 +119,19 @@ def grid(*, has_header: bool = True) -> Table:
     return Table(box=None, show_header=has_header, pad_edge=False, padding=(0, 2, 0, 0))
 
 
+def literal(text: str) -> str:
+    r"""The text in one line: what is not printable, such as a tab or a line break, as an escape.
+
+    Examples
+    --------
+    >>> print(literal("layers.0\tfc\n"))
+    layers.0\tfc\n
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def _worst_cells(table: Series) -> tuple[str, str, str]:
     point = worst(table)
     if point is None:
@@ -144,11 +162,6 @@ def _print_problem(console: Console, text: str, *, is_failure: bool) -> None:
     console.print(Text.assemble((label, style), _literal(console, text)), soft_wrap=True)
 
 
-def _print_line(console: Console, text: str) -> None:
-    console.print(Text(_literal(console, text)), soft_wrap=True)
-
-
 def _literal(console: Console, text: str) -> str:
     """The text with escapes for what is not printable or not in the console's encoding."""
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    return shown.encode(console.encoding, "backslashreplace").decode(console.encoding)
+    return literal(text).encode(console.encoding, "backslashreplace").decode(console.encoding)

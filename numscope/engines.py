@@ -6,10 +6,11 @@ interpreter's lock, so threads are enough on one machine.
 
 from __future__ import annotations
 
-import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -18,11 +19,21 @@ U = TypeVar("U")
 
 
 class Threads:
-    """A pool of threads as a context manager; its `map` looks a bounded number of items ahead."""
+    """A pool of threads as a context manager; its `map` looks a bounded number of items ahead.
 
-    def __init__(self, jobs: int) -> None:
-        self.jobs = jobs
-        self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="numscope")
+    Parameters
+    ----------
+    jobs
+        How many compute at the same time.
+    readers
+        How many more may be waiting for files meanwhile, in the context `while_reading`.
+    """
+
+    def __init__(self, jobs: int, readers: int = 0) -> None:
+        self._threads = jobs + readers
+        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="numscope")
+        self._computing = threading.Semaphore(jobs)
+        self._is_stopping = False
 
     def __enter__(self) -> Self:
         return self
@@ -33,6 +44,7 @@ class Threads:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._is_stopping = error is not None
         self._pool.shutdown(cancel_futures=True)
 
     def map(self, function: Callable[[T], U], items: Iterable[T]) -> Iterator[U]:
@@ -43,17 +55,32 @@ class Threads:
         ahead: deque[Future[U]] = deque()
         try:
             for item in items:
-                ahead.append(self._pool.submit(function, item))
-                if len(ahead) > 2 * self.jobs:
+                ahead.append(self._pool.submit(self._call, function, item))
+                if len(ahead) > 2 * self._threads:
                     yield ahead.popleft().result()
             while ahead:
                 yield ahead.popleft().result()
+        except (Exception, GeneratorExit):
+            raise
+        except BaseException:
+            self._is_stopping = True  # the process is to end: pieces give up at their next reading
+            raise
         finally:
             for future in ahead:
                 future.cancel()
             wait(ahead)  # whatever the items use may be closed after this
 
+    @contextmanager
+    def while_reading(self) -> Iterator[None]:
+        """Let another thread compute while this one, in a function of `map`, waits for a file."""
+        self._computing.release()
+        try:
+            yield
+        finally:
+            self._computing.acquire()
+        if self._is_stopping:
+            raise CancelledError
 
-def usable_cpus() -> int:
-    """How many CPUs this process may run on: its affinity, not the machine."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    def _call(self, function: Callable[[T], U], item: T) -> U:
+        with self._computing:
+            return function(item)

@@ -25,6 +25,10 @@ class DumpError(NumscopeError):
     """A dump file or a tensor in it that cannot be read: damaged, refused or unsupported."""
 
 
+class NotOpened(DumpError):
+    """A path where there is no file to be read, whatever it would have been."""
+
+
 class ResultsError(NumscopeError):
     """A results folder that cannot be written, read, or that belongs to another run."""
 
@@ -39,3 +43,7 @@ class MissingExtra(NumscopeError):
 
 class NothingToDo(NumscopeError):
     """There is nothing to analyse or to draw."""
+
+
+class EngineError(NumscopeError):
+    """What was to do the work cannot: no Dask scheduler, or workers that lack numscope."""

@@ -13,7 +13,7 @@ from rich.console import Group
 from rich.text import Text
 
 from numscope import amounts
-from numscope.console import grid
+from numscope.console import grid, literal
 from numscope.dumps.summaries import KindSummary, LayoutSummary, summarize
 
 if TYPE_CHECKING:
@@ -54,11 +54,11 @@ def tensor_lines(scan: Scan) -> Iterator[str]:
                 _or_dash(ref.step),
                 _or_dash(ref.layer),
                 ref.kind or "-",
-                ref.module or "-",
+                literal(ref.module) or "-",
                 _shape(ref.shape),
                 ref.dtype,
                 ref.layout,
-                ref.name,
+                literal(ref.name),
             )
         )
 

@@ -1,4 +1,4 @@
-"""The compiled loops: widen, tile statistics, quantize, accumulate.
+"""The compiled loops that quantize: round, accumulate.
 
 Arrays in, arrays out; every argument is taken as checked. One rounding loop serves every number
 format, tile shape and scale rule, with the format's numbers as run-time arguments, and `quantize`
@@ -22,6 +22,7 @@ from numscope.inputs import is_narrow
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from numscope.extremes import Grid
     from numscope.recipes import Recipe
 
     Float32 = NDArray[np.float32]
@@ -55,7 +56,6 @@ _MAGNITUDE = np.int32(0x7FFFFFFF)
 _SIGN = np.int32(-0x80000000)
 _EXPONENT = np.int32(0x7F800000)
 _MAGNITUDE64 = np.int64(0x7FFFFFFFFFFFFFFF)
-_NONE = np.int32(0x7FFFFFFF)
 _FLOAT16_MIN_EXPONENT = np.int32((127 - 14) << 23)
 _FLOAT16_STEP = np.int32((13 << 23) | 0x400000)
 _TWENTY_THREE = np.int32(23 << 23)
@@ -67,23 +67,6 @@ _GOLDEN64 = np.uint64(0x9E3779B97F4A7C15)
 _GOLDEN32 = np.uint32(0x9E3779B1)
 _MIX_A = np.uint32(0x85EBCA6B)
 _MIX_B = np.uint32(0xC2B2AE35)
-
-
-class Grid(NamedTuple):
-    """Where values lie on a grid of tiles.
-
-    Attributes
-    ----------
-    row, col
-        Where the values begin, counted from the grid's first tile.
-    tile_rows, tile_cols
-        Extent of a tile, 1 or more.
-    """
-
-    row: int
-    col: int
-    tile_rows: int
-    tile_cols: int
 
 
 class Rule(NamedTuple):
@@ -174,79 +157,6 @@ def rule(recipe: Recipe, dtype: np.dtype[Any]) -> Rule:
         has_nan=element.has_nan,
         divides_back=divides_back,
     )
-
-
-@compiled
-def widen_bfloat16(bits: NDArray[np.uint16], x: Float32) -> None:
-    """Write to `x` (rows, cols) the values whose bfloat16 codes are `bits` (rows, cols)."""
-    for r in range(bits.shape[0]):
-        row, out = bits[r], x[r]
-        for c in range(row.size):
-            out[c] = np.int32(np.int32(row[c]) << np.int32(16)).view(np.float32)
-
-
-@compiled
-def largest_magnitude(x: Float32) -> np.float32:
-    """Largest magnitude in `x` (rows, cols), where NaN is beyond infinity; 0 if `x` is empty."""
-    largest = np.int32(0)
-    for r in range(x.shape[0]):
-        row = x[r]
-        high = np.int32(0)
-        for c in range(row.size):
-            high = max(high, np.int32(np.float32(row[c]).view(np.int32) & _MAGNITUDE))
-        largest = max(largest, high)
-    return np.int32(largest).view(np.float32)
-
-
-@compiled
-def tile_statistics(
-    x: Float32,
-    grid: Grid,
-    amax: NDArray[np.int32],
-    amin: NDArray[np.int32],
-) -> None:
-    """Raise `amax` and lower `amin` of each tile to the magnitudes of the values in `x`.
-
-    Parameters
-    ----------
-    x
-        Part of a tensor, (rows, cols), float32. NaN, infinities and, for `amin`, zeros do not
-        count.
-    grid
-        Where they lie on the grid of `amax` and `amin`.
-    amax, amin
-        Bits of the largest and smallest magnitudes as int32, which order as the magnitudes do,
-        (tile rows, tile columns). Without a value: 0 and the largest int32.
-    """
-    rows, cols = x.shape
-    tile_cols = grid.tile_cols
-    first = grid.col // tile_cols
-    last = (grid.col + cols - 1) // tile_cols
-    for r in range(rows):
-        t = (grid.row + r) // grid.tile_rows
-        if tile_cols == 1:
-            _column_statistics(x[r], amax[t, first : last + 1], amin[t, first : last + 1])
-            continue
-        for u in range(first, last + 1):
-            start = max(u * tile_cols - grid.col, 0)
-            run = x[r, start : min((u + 1) * tile_cols - grid.col, cols)]
-            high, low = np.int32(0), _NONE
-            for c in range(run.size):
-                bits = np.int32(np.float32(run[c]).view(np.int32) & _MAGNITUDE)
-                bits = np.int32(0) if bits >= _EXPONENT else bits
-                high = max(high, bits)
-                low = min(low, _NONE if bits == 0 else bits)
-            amax[t, u] = max(amax[t, u], high)
-            amin[t, u] = min(amin[t, u], low)
-
-
-@inlined
-def _column_statistics(row: Float32, amax: NDArray[np.int32], amin: NDArray[np.int32]) -> None:
-    for c in range(row.size):
-        bits = np.int32(np.float32(row[c]).view(np.int32) & _MAGNITUDE)
-        bits = np.int32(0) if bits >= _EXPONENT else bits
-        amax[c] = max(amax[c], bits)
-        amin[c] = min(amin[c], _NONE if bits == 0 else bits)
 
 
 @inlined
@@ -463,6 +373,54 @@ def quantize(
             _spread(operands[t], grid, spread)
             at = t
         _quantize_row(x[r], spread, q[r], rule, (first[0] + r, first[1]), spare)
+
+
+@compiled
+def tile_errors(
+    x: Float32,
+    q: Float32,
+    tile: tuple[int, int],
+    scales: Float32,
+    amax: Float32,
+    divisor: np.float32,
+    is_squared: bool,  # noqa: FBT001 (a compiled loop takes no keywords)
+    errors: Float32,
+) -> None:
+    """Write to `errors` each tile's sum of absolute or squared errors, all in float32.
+
+    A value is ((q * scale) * amax) / divisor. A row of a tile is summed in order, and so is a tile
+    of one column; the rows' sums are added pairwise, the first to that in the middle.
+
+    Parameters
+    ----------
+    x, q
+        Values and their elements, (rows, cols).
+    tile
+        Extent of a tile.
+    scales, amax, errors
+        One item per tile.
+    """
+    rows, cols = x.shape
+    size = 1
+    while size < tile[0]:
+        size *= 2
+    sums = np.zeros(size, np.float32)
+    for t in range(errors.shape[0]):
+        for u in range(errors.shape[1]):
+            sums[:] = 0
+            for r in range(t * tile[0], min((t + 1) * tile[0], rows)):
+                k = 0 if tile[1] == 1 else r - t * tile[0]
+                for c in range(u * tile[1], min((u + 1) * tile[1], cols)):
+                    y = np.float32(np.float32(q[r, c] * scales[t, u]) * amax[t, u])
+                    error = np.float32(np.float32(y / divisor) - x[r, c])
+                    error = np.float32(error * error) if is_squared else abs(error)
+                    sums[k] = np.float32(sums[k] + error)
+            n = size
+            while n > 1:
+                n //= 2
+                for k in range(n):
+                    sums[k] = np.float32(sums[k] + sums[k + n])
+            errors[t, u] = sums[0]
 
 
 @compiled

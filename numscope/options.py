@@ -72,7 +72,12 @@ class Numbers(ParamType[frozenset[int]]):
                 self.fail(f"{value!r} is not a list such as 0,4,8 or 0-16", param, ctx)
             first, last = int(match[1]), int(match[2] or match[1])
             if last < first or last - first >= _MOST_NUMBERS:
-                self.fail(f"{part.strip()!r} is not a range from small to large", param, ctx)
+                self.fail(
+                    f"{part.strip()!r} is not a range from small to large, of at most"
+                    f" {_MOST_NUMBERS:,} numbers",
+                    param,
+                    ctx,
+                )
             numbers.update(range(first, last + 1))
         return frozenset(numbers)
 

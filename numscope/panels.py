@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from numscope import kernels
+from numscope import extremes
 from numscope.errors import ArrayError
 from numscope.inputs import is_float
 
@@ -127,7 +127,7 @@ def to_float32(values: NDArray[Any]) -> NDArray[np.float32]:
         return values
     if values.dtype.name == "bfloat16":
         x32 = np.empty(values.shape, np.float32)
-        kernels.widen_bfloat16(values.view(np.uint16), x32)
+        extremes.widen_bfloat16(values.view(np.uint16), x32)
         return x32
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         return values.astype(np.float32)
@@ -152,7 +152,7 @@ def panel(values: NDArray[Any], row: int = 0, col: int = 0) -> Panel:
     x32 = to_float32(values)
     x = values if values.dtype == np.float64 else x32
     nan_count = inf_count = 0
-    amax = float(kernels.largest_magnitude(x32))
+    amax = float(extremes.largest_magnitude(x32))
     if not math.isfinite(amax):
         finite = np.isfinite(x32)
         nan_count = int(np.isnan(x32).sum())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from numscope import amounts
 from numscope.catalogue import family
 from numscope.dumps import Kind, Problem, Scan, TensorRef
 from numscope.dumps.dtypes import FLOAT_TYPES
+from numscope.dumps.sources import Stamp
 from numscope.errors import NothingToDo
 from numscope.recipes import Recipe, Tile
 from numscope.written import parse, weight_tile
@@ -63,12 +64,16 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class FileWork:
-    """The tensors of one dump file and what to do with each. Picklable."""
+    """The tensors of one dump file and what to do with each. Picklable.
+
+    `stamp` is the file's as it was scanned; `None` is any.
+    """
 
     root: str
     path: str
     tensors: tuple[tuple[TensorRef, tuple[Planned, ...]], ...]
     npy_dtype: str | None = None
+    stamp: Stamp | None = None
 
     @property
     def bytes(self) -> int:
@@ -138,18 +143,41 @@ def plan(
         *_absent(found, selection),
     ]
     filled = (ref for ref in chosen if 0 not in ref.shape)
+    recipes = {kind: planned(kind, wanted) for kind in {ref.kind or "" for ref in chosen}}
     work = [
         FileWork(
             root,
             path,
-            tuple((ref, planned(ref.kind or "", wanted)) for ref in refs),
+            tuple((ref, recipes[ref.kind or ""]) for ref in refs),
             npy_dtype,
+            found.stamps.get(path),
         )
         for (root, path), refs in groupby(filled, lambda ref: (ref.root, ref.path))
     ]
     if not work:
         raise NothingToDo(_nothing(found, selection, empty))
     return work, remarks
+
+
+def settings(
+    selection: Selection, wanted: Sequence[Scheme], reading: Mapping[str, object]
+) -> dict[str, str]:
+    """The options that change a row of the tables, as text, by their names on the command line.
+
+    `reading` is how the dump is understood, as for `dumps.scan`.
+    """
+    facts = {
+        "--recipe": ",".join(each.label for each in wanted),
+        "--kinds": ",".join(selection.kinds),
+        "--layers": "all" if selection.layers is None else amounts.ranges(selection.layers),
+        "--steps": "all" if selection.steps is None else amounts.ranges(selection.steps),
+        "--module": selection.module or "all",
+    }
+    return facts | {
+        f"--{name.replace('_', '-')}": str(value)
+        for name, value in sorted(reading.items())
+        if value
+    }
 
 
 def matches_module(module: str, wanted: str | None) -> bool:
@@ -175,13 +203,18 @@ def _remark(refs: Sequence[TensorRef], message: str) -> list[Problem]:
 
 
 def _absent(found: Scan, selection: Selection) -> list[Problem]:
-    """A remark for layers and steps that were asked for and are not there."""
+    """A remark for layers and steps that were asked for one by one and are not there.
+
+    Numbers beside others that were asked for are taken as a range, which only narrows.
+    """
     remarks = []
     for word, wanted, present in (
         ("layer", selection.layers, {ref.layer for ref in found}),
         ("step", selection.steps, {ref.step for ref in found}),
     ):
-        missing = sorted((wanted or frozenset()) - present)
+        asked = wanted or frozenset()
+        single = {n for n in asked if n - 1 not in asked and n + 1 not in asked}
+        missing = single - present
         if missing:
             remarks.append(
                 Problem(found.root, f"has no {word} {amounts.ranges(missing)}", failure=False)

@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from rich.progress import Progress as Bar
@@ -120,16 +121,34 @@ def progress(
     clock
         Seconds, for tests.
     """
-    meter = _Meter(State(total_files, total_bytes), clock)
+    meter = Meter(State(total_files, total_bytes), clock)
     if quiet:
         yield meter
     elif console.is_terminal and not console.is_dumb_terminal:
         with _bar(console, meter):
             yield meter
     else:
-        log = _Log(console, meter)
-        yield log
-        log.print_line()
+        with now_and_then(meter, partial(_print_state, console)) as log:
+            yield log
+
+
+def meter_of(
+    total_bytes: int, total_files: int, clock: Callable[[], float] = time.monotonic
+) -> Meter:
+    """A meter that shows nothing by itself, as `progress` makes one."""
+    return Meter(State(total_files, total_bytes), clock)
+
+
+@contextmanager
+def now_and_then(meter: Meter, show: Callable[[State], object]) -> Iterator[Progress]:
+    """Call `show` when a log is to get a line: now and then, and at the end."""
+    log = _Log(meter, show)
+    yield log
+    log.show()
+
+
+def _print_state(console: Console, state: State) -> None:
+    console.print(Text(describe(state)), soft_wrap=True)
 
 
 @contextmanager
@@ -177,8 +196,8 @@ class _CountLog:
             self._console.print(f"{self._verb} {done:,} of {total:,} files", highlight=False)
 
 
-class _Meter:
-    """Counts, and knows the time."""
+class Meter:
+    """Counts what a job reports, and knows the time."""
 
     def __init__(self, state: State, clock: Callable[[], float]) -> None:
         self._done = state
@@ -188,9 +207,11 @@ class _Meter:
 
     @property
     def state(self) -> State:
+        """How far the job is now."""
         return replace(self._done, seconds=self._clock() - self._start)
 
     def advance(self, *, files: int = 1, bytes: int = 0, failures: int = 0) -> None:  # noqa: A002
+        """Add to what is done; safe from any thread."""
         with self._lock:
             done = self._done
             self._done = replace(
@@ -202,32 +223,32 @@ class _Meter:
 
 
 class _Log:
-    """A meter that prints a line now and then."""
+    """A meter that is shown now and then."""
 
-    def __init__(self, console: Console, meter: _Meter) -> None:
-        self._console = console
+    def __init__(self, meter: Meter, show: Callable[[State], object]) -> None:
         self._meter = meter
-        self._printed = meter.state
+        self._show = show
+        self._shown = meter.state
         self._lock = threading.Lock()
 
     def advance(self, *, files: int = 1, bytes: int = 0, failures: int = 0) -> None:  # noqa: A002
         self._meter.advance(files=files, bytes=bytes, failures=failures)
         with self._lock:
             state = self._meter.state
-            silence = state.seconds - self._printed.seconds
-            is_news = state.share - self._printed.share >= _LOG_SHARE or silence >= _LOG_SILENCE
+            silence = state.seconds - self._shown.seconds
+            is_news = state.share - self._shown.share >= _LOG_SHARE or silence >= _LOG_SILENCE
             if silence >= _LOG_SECONDS and is_news and state.share < 1:
-                self.print_line()
+                self.show()
 
-    def print_line(self) -> None:
-        self._printed = self._meter.state
-        self._console.print(Text(describe(self._printed)), soft_wrap=True)
+    def show(self) -> None:
+        self._shown = self._meter.state
+        self._show(self._shown)
 
 
 class _Bar(ProgressColumn):
     """The bar, drawn from the meter and not from rich's task; as wide as the words leave room."""
 
-    def __init__(self, meter: _Meter) -> None:
+    def __init__(self, meter: Meter) -> None:
         super().__init__(Column(ratio=1))
         self._meter = meter
 
@@ -241,7 +262,7 @@ class _Bar(ProgressColumn):
 class _Facts(ProgressColumn):
     """The meter's state in words."""
 
-    def __init__(self, console: Console, meter: _Meter) -> None:
+    def __init__(self, console: Console, meter: Meter) -> None:
         super().__init__(Column(no_wrap=True, overflow="crop"))
         self._console = console
         self._meter = meter
@@ -250,7 +271,7 @@ class _Facts(ProgressColumn):
         return Text(describe(self._meter.state, self._console.width - _LEAST_BAR))
 
 
-def _bar(console: Console, meter: _Meter) -> Bar:
+def _bar(console: Console, meter: Meter) -> Bar:
     """A live bar with the state beside it."""
     bar = Bar(_Bar(meter), _Facts(console, meter), console=console, expand=True)
     bar.add_task("")

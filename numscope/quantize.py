@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from numscope.written import parse
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from numscope import panels, scales, tiling
     from numscope.recipes import Recipe
 
 
@@ -85,14 +84,14 @@ def quantize(x: ArrayLike, recipe: Recipe | str) -> Quantized:
     """
     import numpy as np  # noqa: PLC0415 (kept out of `numscope --help`)
 
-    from numscope import kernels, panels  # noqa: PLC0415 (compiled: when needed)
+    from numscope import extremes, kernels, panels, tiling  # noqa: PLC0415 (compiled: when needed)
 
     recipe = parse(recipe)
     source = panels.InMemory(panels.matrix(x))
     whole = panels.panel(source.read(0, source.rows, 0, source.cols))
-    task, scales = _scaled(source, whole, recipe)
+    task, scales = tiling.scaled_at_once(source, whole, recipe)
     q = np.empty_like(whole.x32)
-    grid = kernels.Grid(0, 0, *task.tile)
+    grid = extremes.Grid(0, 0, *task.tile)
     rule = kernels.rule(recipe, source.dtype)
     kernels.quantize(whole.x32, grid, scales.operands, rule, (0, 0), q)
     element = recipe.element_format
@@ -106,24 +105,6 @@ def quantize(x: ArrayLike, recipe: Recipe | str) -> Quantized:
     if recipe.negative_zero != "kept":
         _make_positive(quantized, whole.x32, source.dtype)
     return quantized
-
-
-def _scaled(
-    source: panels.InMemory, whole: panels.Panel, recipe: Recipe
-) -> tuple[tiling.Task, scales.Scales]:
-    """The recipe on the tensor, and the scales of all tiles."""
-    from numscope import tiling  # noqa: PLC0415 (compiled: when needed)
-
-    task = tiling.Task.on(source, recipe)
-    found = []
-    for tile in (task.tile, task.outer_tile):
-        tiles = tiling.Tiles.over(whole.x32.shape, tile or (1, 1))
-        if tile and whole.x32.size:
-            tiles.take_in(whole, 0, 0, tile)
-        found.append(tiles)
-    if task.outer_tile:
-        task = replace(task, outer=found[1])
-    return task, task.scale(found[0], 0, 0).scales
 
 
 def _spread(tiles: NDArray[np.float32], quantized: Quantized) -> NDArray[np.float32]:

@@ -5,22 +5,23 @@ Nothing here computes or draws; it is told what to keep.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from numscope import tables
+from numscope import parts, tables, writing
 from numscope.errors import ResultsError
 from numscope.tables import LayerRow, Row
 
 RUN, TENSORS, LAYERS, FINDINGS = "run.json", "tensors.csv", "layers.csv", "findings.md"
 FINDINGS_TABLE = "findings.csv"
-CHARTS, PARTS = "charts", "parts"
+CHARTS, PARTS, PLANS = "charts", "parts", "plans"
 
+#: What a folder of results holds, in whatever state it is.
+_MARKS = (TENSORS, LAYERS, FINDINGS, CHARTS, PARTS)
 _CHART_SUFFIXES = (".csv", ".png", ".svg", ".pdf")
 
 
@@ -30,29 +31,39 @@ class Results:
 
     folder: Path
 
-    def keep_part(self, path: str, rows: Sequence[Row]) -> None:
-        """Keep the rows of one dump file."""
-        tables.write_csv(self.folder / PARTS / part_name(path), rows, Row)
+    @property
+    def parts(self) -> Path:
+        """The folder of the dump files' rows."""
+        return self.folder / PARTS
 
-    def keep_tables(self, rows: Sequence[Row], layers: Sequence[LayerRow]) -> None:
-        """Write tensors.csv and layers.csv."""
+    @property
+    def plans(self) -> Path:
+        """The folder of what was to be done by whom."""
+        return self.folder / PLANS
+
+    def keep_tensors(self, rows: Iterable[Row]) -> None:
+        """Write tensors.csv."""
         tables.write_csv(self.folder / TENSORS, rows, Row)
-        tables.write_csv(self.folder / LAYERS, layers, LayerRow)
+
+    def keep_layers(self, rows: Iterable[LayerRow]) -> None:
+        """Write layers.csv."""
+        tables.write_csv(self.folder / LAYERS, rows, LayerRow)
 
     def keep_run(self, facts: Mapping[str, Any]) -> None:
         """Write run.json."""
-        tables.write_text(self.folder / RUN, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+        text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+        writing.write_text(self.folder / RUN, text)
 
     def keep_findings(self, text: str, table: str) -> None:
         """Write findings.md and findings.csv."""
-        tables.write_text(self.folder / FINDINGS, text)
-        tables.write_text(self.folder / FINDINGS_TABLE, table)
+        writing.write_text(self.folder / FINDINGS, text)
+        writing.write_text(self.folder / FINDINGS_TABLE, table)
 
     def keep_charts(self, files: Mapping[str, bytes]) -> list[Path]:
         """Write the charts' files, named relative to the charts folder."""
         written = [self.folder / CHARTS / name for name in files]
         for path, content in zip(written, files.values(), strict=True):
-            tables.write_bytes(path, content)
+            writing.write_bytes(path, content)
         return written
 
     def forget_charts(self, but: Collection[Path]) -> None:
@@ -63,10 +74,25 @@ class Results:
             if path.suffix in _CHART_SUFFIXES and path not in but
         )
 
-    def forget_parts(self, but: Iterable[str]) -> None:
-        """Remove the parts of dump files other than `but`."""
-        names = {part_name(path) for path in but}
-        _remove(path for path in (self.folder / PARTS).glob("*.csv") if path.name not in names)
+    def forget_parts(self, but: Collection[str]) -> None:
+        """Remove the parts of dump files other than `but`, and what killed processes have left."""
+        names = {parts.part_name(path) for path in but}
+        _remove(path for path in self.parts.glob("*.csv") if path.name not in names)
+        for folder in (self.folder, self.parts, self.plans, self.folder / CHARTS):
+            writing.remove_leftovers(folder)
+
+    def forget(self, paths: Collection[str] | None = None) -> None:
+        """Remove the tables of an earlier run, and the parts of these dump files, all if `None`."""
+        _remove(self.tables)
+        if paths is None:
+            _remove([*self.parts.glob("*.csv"), *self.plans.glob("*.json")])
+        else:
+            _remove(self.parts / parts.part_name(path) for path in paths)
+
+    @property
+    def has_run(self) -> bool:
+        """Whether there is a run.json, of a finished run or not."""
+        return (self.folder / RUN).exists()
 
     @property
     def tables(self) -> list[Path]:
@@ -116,9 +142,8 @@ def claim(folder: Path, dump: str, *, fresh: bool = False) -> Results:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".{os.getpid()}.part"
-        probe.write_bytes(b"")
-        probe.unlink()
+        with tempfile.TemporaryFile(dir=folder):
+            pass
     except OSError as error:
         raise ResultsError(
             f"cannot write results to {folder}: {error.strerror}; choose another folder with --out"
@@ -128,19 +153,12 @@ def claim(folder: Path, dump: str, *, fresh: bool = False) -> Results:
     return Results(folder)
 
 
-def part_name(path: str) -> str:
-    """The name of the part with the rows of a dump file: of bounded length, whatever its path."""
-    return (
-        hashlib.blake2b(path.encode(errors="surrogateescape"), digest_size=12).hexdigest() + ".csv"
-    )
-
-
 def _refuse_others(folder: Path, dump: str) -> None:
     advice = "choose another folder with --out, or replace them with --fresh"
     try:
         found = json.loads((folder / RUN).read_text(encoding="utf-8"))["dump"]
     except FileNotFoundError:
-        if any((folder / name).exists() for name in (TENSORS, LAYERS, FINDINGS, CHARTS, PARTS)):
+        if any((folder / name).exists() for name in _MARKS):
             raise ResultsError(f"{folder} holds results without a {RUN}; {advice}") from None
         return
     except OSError as error:
@@ -154,6 +172,6 @@ def _refuse_others(folder: Path, dump: str) -> None:
 def _remove(paths: Iterable[Path]) -> None:
     for path in list(paths):
         try:
-            path.unlink()
+            path.unlink(missing_ok=True)
         except OSError as error:
             raise ResultsError(f"cannot remove {path}: {error.strerror}") from error

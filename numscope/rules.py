@@ -144,7 +144,7 @@ def read(path: Path) -> list[str]:
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from error
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise UsageError(f'{path} has no list of rules: rules = ["underflow<0.01", …]')
+        raise UsageError(f'{path} has no list of rules: rules = ["underflow<0.01", ...]')
     return found
 
 

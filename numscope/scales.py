@@ -1,35 +1,29 @@
 """From tiles' amax to what their values are multiplied by and what their elements stand for.
 
-A scale is a composition: an expression beside its name (`EXPRESSIONS`, `OUTER_EXPRESSIONS`), a
-floor, a rounding to a power of two (`ROUNDINGS`), and what becomes of tiles without an ordinary
-scale. All of it is evaluated in float32, step by step as the kernels that it stands for do. Adding
-an expression is adding a function and its entry. Nothing here knows about tiles' shapes or
-elements' rounding.
+A scale is a composition: an expression (`expressions`), a floor, a rounding to a power of two, and
+what becomes of tiles without an ordinary scale. All of it is evaluated in float32, step by step as
+the kernels that it stands for do. Nothing here knows about tiles' shapes or elements' rounding.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 
+from numscope.expressions import EXPRESSIONS, OUTER_EXPRESSIONS
 from numscope.inputs import largest_input, round_to_input
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from numscope.formats import FloatFormat
     from numscope.recipes import Recipe
 
     Float32 = NDArray[np.float32]
-    #: (amax in float32 or float64, element format) -> multiplier or scale.
-    Expression = Callable[[NDArray[Any], FloatFormat], NDArray[Any]]
-    #: (amax, element format, outer scale, outer multiplier) -> scale before its rounding to E4M3.
-    OuterExpression = Callable[[Float32, FloatFormat, Float32, Float32], Float32]
 
 #: Bits of `Magnitudes.special`: what a tile holds besides finite values.
 HAS_NAN, HAS_INFINITY = 1, 2
@@ -75,8 +69,29 @@ class Scales:
     outer: Float32 | None = None
 
 
+def chosen(first: Scales, second: Scales, is_second: NDArray[np.bool_]) -> Scales:
+    """The scales of each tile from one of two, which differ in the tiles' own level."""
+
+    def pick(name: str) -> Float32:
+        picked: Float32 = np.where(is_second, getattr(second, name), getattr(first, name))
+        return picked
+
+    return replace(
+        first,
+        scales=pick("scales"),
+        multipliers=pick("multipliers"),
+        operands=pick("operands"),
+        back=pick("back"),
+        inner=pick("inner"),
+    )
+
+
 def tile_scales(
-    tiles: Magnitudes, recipe: Recipe, dtype: np.dtype[Any], outer: Magnitudes | None = None
+    tiles: Magnitudes,
+    recipe: Recipe,
+    dtype: np.dtype[Any],
+    outer: Magnitudes | None = None,
+    enlarged: float = 1.0,
 ) -> Scales:
     """The scales of tiles.
 
@@ -90,10 +105,12 @@ def tile_scales(
         The input's.
     outer
         What each tile's outer tile holds, in a shape that broadcasts to the tiles'.
+    enlarged
+        By how much an E4M3 scale is multiplied before it is rounded.
     """
     with np.errstate(all="ignore"):  # zero, tiny, NaN and infinite tiles are what this is about
         if recipe.scale == "float8_e4m3fn":
-            return _e4m3_scales(tiles, recipe, dtype, outer)
+            return _e4m3_scales(tiles, recipe, dtype, outer, np.float32(enlarged))
         return _plain_scales(tiles, recipe, dtype)
 
 
@@ -123,7 +140,11 @@ def _plain_scales(tiles: Magnitudes, recipe: Recipe, dtype: np.dtype[Any]) -> Sc
 
 
 def _e4m3_scales(
-    tiles: Magnitudes, recipe: Recipe, dtype: np.dtype[Any], top: Magnitudes | None
+    tiles: Magnitudes,
+    recipe: Recipe,
+    dtype: np.dtype[Any],
+    top: Magnitudes | None,
+    enlarged: np.float32,
 ) -> Scales:
     amax = _amax(tiles, recipe, dtype).astype(np.float32, copy=False)
     element = recipe.element_format
@@ -133,7 +154,7 @@ def _e4m3_scales(
     else:
         outer, outer_multiplier = _outer_level(_seen(top, recipe), recipe)
         formed = OUTER_EXPRESSIONS[recipe.scale_from](amax, element, outer, outer_multiplier)
-    inner = _e4m3(np.clip(formed, np.float32(recipe.scale_floor), _E4M3_MAX))
+    inner = _e4m3(np.clip(formed * enlarged, np.float32(recipe.scale_floor), _E4M3_MAX))
     scales: Float32 = inner * outer
     multipliers: Float32
     if recipe.apply == "multiply_levels":
@@ -152,7 +173,7 @@ def _outer_level(amax: Float32, recipe: Recipe) -> tuple[Float32, Float32]:
     Source: `compute_global_encode_scaling_factor` of Transformer Engine's NVFP4, where the
     multiplier is formed first; torchao's `per_tensor_amax_to_scale`, where the scale is.
     """
-    largest = _E4M3_MAX * np.float32(recipe.element_format.max)
+    largest = np.float32(recipe.outer_limit) * np.float32(recipe.element_format.max)
     if not recipe.has_outer_multiplier:
         outer = amax / largest
         return outer, _ONE / outer
@@ -238,95 +259,6 @@ _ROUND_UP_ABOVE: dict[str, Callable[[int], float]] = {
     "up": lambda _: 0.5,
     "nearest": lambda _: math.sqrt(0.5),  # no fraction is exactly this
     "even": lambda bits: math.nextafter(1 - 2.0 ** -(bits + 2), 0),
-}
-
-
-def _max_over_amax(amax: NDArray[Any], element: FloatFormat) -> NDArray[Any]:
-    """Multiplier max/amax.
-
-    Source: Transformer Engine, `compute_scale_from_amax` in common/recipe/recipe_common.cuh; Ling
-    2.0 (arXiv 2510.22115) section 5.1; torchao, `amax_to_scale` in float8/float8_utils.py.
-    """
-    return _float32(np.float32(element.max) / amax)
-
-
-def _max_times_reciprocal(amax: NDArray[Any], element: FloatFormat) -> NDArray[Any]:
-    """Multiplier max * (1/amax): two roundings.
-
-    Source: atorch, modules/fp8/quantize.py, whose framework divides a number by a tensor so.
-    """
-    return _float32(_float32(_ONE / amax) * np.float32(element.max))
-
-
-def _amax_over_max(amax: NDArray[Any], element: FloatFormat) -> NDArray[Any]:
-    """Scale amax/max.
-
-    Source: DeepGEMM, deep_gemm/utils/math.py; linghe, tools/util.py; atorch, `tile_quant` in
-    modules/fp8/triton_kernel.py.
-    """
-    return _float32(amax / np.float32(element.max))
-
-
-def _amax_times_reciprocal(amax: NDArray[Any], element: FloatFormat) -> NDArray[Any]:
-    """Scale amax * (1/max), 1/max rounded to float32 first.
-
-    Source: Transformer Engine's MXFP8 cast kernels; torchao, `ScaleCalculationMode.RCEIL`.
-    """
-    return _float32(amax * (_ONE / np.float32(element.max)))
-
-
-def _amax_over_power(amax: NDArray[Any], element: FloatFormat) -> NDArray[Any]:
-    """Scale amax/2^emax, exact; emax is the exponent of the largest element.
-
-    Elements may saturate where it is rounded down: amax/scale can be up to 2^(emax+1).
-
-    Source: OCP Microscaling Formats (MX) Specification 1.0, section 6.3.
-    """
-    return amax.astype(np.float64) * 2.0**-element.max_exponent
-
-
-#: By the name that a `Recipe` carries in its field `scale_from`.
-EXPRESSIONS: dict[str, Expression] = {
-    "max/amax": _max_over_amax,
-    "max*(1/amax)": _max_times_reciprocal,
-    "amax/max": _amax_over_max,
-    "amax*(1/max)": _amax_times_reciprocal,
-    "amax/2^emax": _amax_over_power,
-}
-
-
-def _by_joint_multiplier(
-    amax: Float32, element: FloatFormat, _: Float32, multiplier: Float32
-) -> Float32:
-    """Scale amax * ((1/outer) * (1/max)).
-
-    Source: Transformer Engine, NVFP4 cast kernels with 1 x 16 tiles and their reference in
-    pytorch/custom_recipes/reference_nvfp4.py.
-    """
-    return amax * (multiplier * (_ONE / np.float32(element.max)))
-
-
-def _by_multiplier(amax: Float32, element: FloatFormat, _: Float32, multiplier: Float32) -> Float32:
-    """Scale (amax/max) * (1/outer).
-
-    Source: Transformer Engine, NVFP4 cast kernels with 16 x 16 tiles.
-    """
-    return (amax / np.float32(element.max)) * multiplier
-
-
-def _by_scale(amax: Float32, element: FloatFormat, outer: Float32, _: Float32) -> Float32:
-    """Scale (amax/max) / outer.
-
-    Source: torchao, `nvfp4_quantize` in prototype/mx_formats/nvfp4_tensor.py.
-    """
-    return (amax / np.float32(element.max)) / outer
-
-
-#: By the name that a `Recipe` with two levels carries in its field `scale_from`.
-OUTER_EXPRESSIONS: dict[str, OuterExpression] = {
-    "amax*((1/outer)*(1/max))": _by_joint_multiplier,
-    "(amax/max)*(1/outer)": _by_multiplier,
-    "(amax/max)/outer": _by_scale,
 }
 
 

@@ -8,6 +8,7 @@ need the statistics of the whole tensor first, which takes one more reading.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -18,7 +19,16 @@ import numpy as np
 
 from numscope import kernels
 from numscope.measure import ErrorSums
-from numscope.panels import InMemory, Panel, Panels, Source, matrix, panel_extent, read_panels
+from numscope.panels import (
+    READ_BYTES,
+    InMemory,
+    Panel,
+    Panels,
+    Source,
+    matrix,
+    panel_extent,
+    read_panels,
+)
 from numscope.tiling import Task, Tiles
 
 if TYPE_CHECKING:
@@ -30,6 +40,9 @@ T = TypeVar("T")
 U = TypeVar("U")
 #: Calls a function for each item, possibly at once, and gives the results in the items' order.
 Map = Callable[[Callable[[T], U], Iterable[T]], Iterator[U]]
+
+#: As it was read, in float32, and once more while something is made of it.
+_PANEL_BYTES_PER_VALUE = 12
 
 
 def measure_array(x: ArrayLike, recipes: Sequence[Recipe]) -> list[ErrorSums]:
@@ -79,6 +92,13 @@ def readings(
         panels = Panels(source.rows, source.cols, *extent)
         chosen = _scaled([tasks[index] for index in indices], source, panels, over)
         yield indices, Reading(source, panels, tuple(chosen))
+
+
+def working_bytes(recipes: Iterable[Recipe]) -> int:
+    """About how many bytes a thread holds while it measures with these recipes."""
+    tiles = {(rows or sys.maxsize, cols or sys.maxsize) for rows, cols in (r.tile for r in recipes)}
+    panel = max((rows * cols for rows, cols in map(panel_extent, tiles)), default=0)
+    return READ_BYTES + _PANEL_BYTES_PER_VALUE * panel
 
 
 @dataclass(frozen=True, slots=True)

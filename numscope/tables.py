@@ -7,17 +7,16 @@ here measures: every number comes from an `ErrorSums`, and merging adds those.
 from __future__ import annotations
 
 import csv
-import io
 import math
-import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
-from functools import reduce
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 from numscope.errors import ResultsError
 from numscope.measure import ErrorSums
+from numscope.writing import replacing
 
 if TYPE_CHECKING:
     from numscope.dumps.refs import TensorRef
@@ -144,6 +143,10 @@ _ORDER: dict[type, tuple[str, ...]] = {
     Row: (*TENSOR_COLUMNS[:9], *_RECIPE_NAMES),
     LayerRow: _LAYER_KEY,
 }
+_SORTED_BY = {kind: attrgetter(*names) for kind, names in _ORDER.items()}
+_LAYER_VALUES = attrgetter(*_LAYER_KEY)
+_VALUES = {kind: attrgetter(*columns) for kind, columns in _COLUMNS.items()}
+_SURROGATES = "backslashreplace"
 
 
 _R = TypeVar("_R", Row, LayerRow)
@@ -179,54 +182,77 @@ def merge_layers(rows: Iterable[Row]) -> list[LayerRow]:
     The records are added in the order of `sort_rows`, so the result does not depend on the order of
     `rows`.
     """
-    groups: dict[tuple[Any, ...], list[Row]] = {}
+    merged = LayerSums()
     for each in sort_rows(rows):
-        key = tuple(getattr(each, name) for name in _LAYER_KEY)
-        groups.setdefault(key, []).append(each)
-    merged = [
-        LayerRow(
-            **dict(zip(_LAYER_KEY, key, strict=True)),
-            tensors=len(members),
-            **_numbers(reduce(ErrorSums.__add__, (member.sums for member in members))),
+        merged.add(each)
+    return merged.rows()
+
+
+class LayerSums:
+    """Rows of tensors merged to rows of layers as they pass by in the order of `sort_rows`."""
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[Any, ...], tuple[int, ErrorSums]] = {}
+
+    def add(self, row: Row) -> None:
+        """Take one more row in."""
+        key = _LAYER_VALUES(row)
+        known = self._sums.get(key)
+        self._sums[key] = (known[0] + 1, known[1] + row.sums) if known else (1, row.sums)
+
+    def rows(self) -> list[LayerRow]:
+        """The merged rows so far, sorted."""
+        return sort_rows(
+            LayerRow(**dict(zip(_LAYER_KEY, key, strict=True)), tensors=count, **_numbers(sums))
+            for key, (count, sums) in self._sums.items()
         )
-        for key, members in groups.items()
-    ]
-    return sort_rows(merged)
 
 
 def sort_rows(rows: Iterable[_R]) -> list[_R]:
     """The rows in the tables' order: by identity, then by recipe; what is not known comes last."""
-
-    def order(each: _R) -> tuple[tuple[bool, Any], ...]:
-        values = (getattr(each, name) for name in _ORDER[type(each)])
-        return tuple((value is None, 0 if value is None else value) for value in values)
-
     return sorted(rows, key=order)
 
 
+def order(row: Row | LayerRow) -> tuple[tuple[bool, Any], ...]:
+    """What rows are sorted by."""
+    values = _SORTED_BY[type(row)](row)
+    return tuple((value is None, 0 if value is None else value) for value in values)
+
+
 def write_csv(path: Path, rows: Iterable[_R], kind: type[_R]) -> None:
-    """Write rows of one kind, with a header, by rename: the file appears whole or not at all."""
-    write_text(path, to_csv(rows, kind))
+    """Write rows of one kind, with a header, by rename; they are not kept.
+
+    Raises
+    ------
+    ResultsError
+        If the file cannot be written.
+    """
+    with replacing(path, durable=True) as file:
+        write = csv.writer(_Lines(lambda line: file.write(line.encode(errors=_SURROGATES))))
+        write.writerow(_COLUMNS[kind])
+        write.writerows(map(_VALUES[kind], rows))
 
 
 def to_csv(rows: Iterable[_R], kind: type[_R]) -> str:
     r"""The rows as CSV text with a header and `\n` line ends; empty where a value is not known."""
-    columns = _COLUMNS[kind]
-    text = _Lines()
-    writer = csv.writer(text)
-    writer.writerow(columns)
-    writer.writerows([getattr(each, name) for name in columns] for each in rows)
-    return text.getvalue()
+    lines: list[str] = []
+    write = csv.writer(_Lines(lines.append))
+    write.writerow(_COLUMNS[kind])
+    write.writerows(map(_VALUES[kind], rows))
+    return "".join(lines)
 
 
-class _Lines(io.StringIO):
-    r"""Text whose lines end in `\n`, written by a `csv.writer` that ends them in `\r\n`.
+class _Lines:
+    r"""What a `csv.writer` writes to: its lines end in `\r\n` and are passed on with `\n`.
 
     Only so does the writer of Python 3.11 quote a name with `\r` in it.
     """
 
-    def write(self, line: str) -> int:
-        return super().write(line.removesuffix("\r\n") + "\n")
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write = write
+
+    def write(self, line: str) -> None:
+        self._write(line.removesuffix("\r\n") + "\n")
 
 
 def read_csv(path: Path, kind: type[_R]) -> list[_R]:
@@ -239,51 +265,45 @@ def read_csv(path: Path, kind: type[_R]) -> list[_R]:
     ResultsError
         If the file cannot be read or is not such a table.
     """
-    columns = _COLUMNS[kind]
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            records = csv.DictReader(file)
-            missing = set(columns) - set(records.fieldnames or ())
-            if missing:
-                raise ResultsError(f"{path} is not a numscope table: no column {min(missing)}")
-            read = _readers(kind)
-            return [
-                kind(**{name: read[name](record[name]) for name in columns}) for record in records
-            ]
-    except (OSError, ValueError, TypeError, csv.Error) as error:
+            return list(from_csv(file, kind, path))
+    except OSError as error:
         raise ResultsError(f"{path} cannot be read: {error}") from error
 
 
-def write_text(path: Path, text: str) -> None:
-    r"""Write a text file by rename; surrogates, from names that are no text, as `\udcff`.
+def from_csv(lines: Iterable[str], kind: type[_R], name: object) -> Iterator[_R]:
+    """The rows that `to_csv` wrote, one after the other.
+
+    Parameters
+    ----------
+    lines
+        With their ends.
+    kind
+        Which table.
+    name
+        What to call it in messages.
 
     Raises
     ------
     ResultsError
-        If it cannot be written.
+        If it is not such a table.
     """
-    write_bytes(path, text.encode(errors="backslashreplace"))
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file by rename, whole or not at all; its folder is made.
-
-    Raises
-    ------
-    ResultsError
-        If it cannot be written; no partial file is left.
-    """
-    # Several machines may write to one folder: the process's number alone is not unique.
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    columns = _COLUMNS[kind]
+    readers = _READERS_OF[kind]
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            partial.write_bytes(content)
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
-    except OSError as error:
-        raise ResultsError(f"cannot write {path}: {error.strerror or error}") from error
+        records = csv.reader(lines)
+        header = next(records, [])
+        missing = set(columns) - set(header)
+        if missing:
+            raise ResultsError(f"{name} is not a numscope table: no column {min(missing)}")
+        wanted = [(column, header.index(column), readers[column]) for column in columns]
+        for record in records:
+            if len(record) < len(header):
+                raise ResultsError(f"{name} cannot be read: a line is too short")
+            yield kind(**{column: read(record[place]) for column, place, read in wanted})
+    except (ValueError, csv.Error) as error:
+        raise ResultsError(f"{name} cannot be read: {error}") from error
 
 
 def _numbers(sums: ErrorSums) -> dict[str, Any]:
@@ -302,6 +322,7 @@ _READERS: dict[Any, Callable[[str], Any]] = {
 }
 
 
-def _readers(kind: type) -> dict[str, Callable[[str], Any]]:
-    hints = get_type_hints(kind)
-    return {name: _READERS[hints[name]] for name in _COLUMNS[kind]}
+_READERS_OF: dict[type, dict[str, Callable[[str], Any]]] = {
+    kind: {name: _READERS[get_type_hints(kind)[name]] for name in columns}
+    for kind, columns in _COLUMNS.items()
+}

@@ -6,12 +6,12 @@ Nothing here reads a tensor or knows how it is cut into panels.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numscope import kernels, scales
+from numscope import extremes, kernels, scales
 from numscope.measure import ErrorSums
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Tiles:
     """Statistics of a grid of tiles.
 
-    `amax` and `amin` are magnitudes' bits, as `kernels.tile_statistics` keeps them; `special` says
+    `amax` and `amin` are magnitudes' bits, as `extremes.tile_statistics` keeps them; `special` says
     what tiles hold besides finite values, in the bits of `scales.HAS_NAN` and `HAS_INFINITY`.
     """
 
@@ -51,8 +51,8 @@ class Tiles:
 
     def take_in(self, panel: Panel, row: int, col: int, tile: tuple[int, int]) -> None:
         """Take in a panel that begins at (row, col), counted from the first tile."""
-        grid = kernels.Grid(row, col, *tile)
-        kernels.tile_statistics(panel.x32, grid, self.amax, self.amin)
+        grid = extremes.Grid(row, col, *tile)
+        extremes.tile_statistics(panel.x32, grid, self.amax, self.amin)
         if not panel.is_finite:
             rows, cols = np.nonzero(~np.isfinite(panel.x32))
             kinds = np.where(np.isnan(panel.x32[rows, cols]), scales.HAS_NAN, scales.HAS_INFINITY)
@@ -76,9 +76,9 @@ class Scaled:
     scales: scales.Scales
     record: ErrorSums
 
-    def grid(self, row: int, col: int, tile: tuple[int, int]) -> kernels.Grid:
+    def grid(self, row: int, col: int, tile: tuple[int, int]) -> extremes.Grid:
         """Where values that begin at (row, col) of the tensor lie on it."""
-        return kernels.Grid(row - self.row, col - self.col, *tile)
+        return extremes.Grid(row - self.row, col - self.col, *tile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +116,14 @@ class Task:
             _extents(outer, source) if outer else None,
         )
 
-    def scale(self, tiles: Tiles, row: int, col: int) -> Scaled:
-        """Scales for the tiles whose grid begins at (row, col)."""
+    def scale(self, tiles: Tiles, row: int, col: int, panel: Panel | None = None) -> Scaled:
+        """Scales for the tiles whose grid begins at (row, col), as does the panel."""
         outer = self._outer(tiles.amax.shape, row, col)
         found = scales.tile_scales(tiles.magnitudes, self.recipe, self.dtype, outer)
+        if panel and outer and self.recipe.four_over_six != "none":
+            larger = scales.tile_scales(tiles.magnitudes, self.recipe, self.dtype, outer, 1.5)
+            is_better = self._errors(panel, larger, outer) < self._errors(panel, found, outer)
+            found = scales.chosen(found, larger, is_better)
         return Scaled(row, col, found, _tile_record(tiles, found.scales))
 
     def scale_panel(self, panel: Panel, known: dict[tuple[int, int], Tiles]) -> Scaled:
@@ -132,7 +136,23 @@ class Task:
         if self.tile not in known:
             known[self.tile] = Tiles.over(panel.x32.shape, self.tile)
             known[self.tile].take_in(panel, 0, 0, self.tile)
-        return self.scale(known[self.tile], panel.row, panel.col)
+        return self.scale(known[self.tile], panel.row, panel.col, panel)
+
+    def _errors(
+        self, panel: Panel, found: scales.Scales, outer: scales.Magnitudes
+    ) -> NDArray[np.float32]:
+        """What the scales of a panel's tiles cost, as those see it who choose between two."""
+        recipe, x32 = self.recipe, panel.x32
+        q, errors = np.empty_like(x32), np.empty_like(found.scales)
+        grid, first = extremes.Grid(0, 0, *self.tile), (panel.row, panel.col)
+        rule = kernels.rule(recipe, self.dtype)
+        kernels.quantize(x32, grid, found.operands, rule, first, q)
+        inner = found.scales if found.inner is None else found.inner
+        amax = np.ascontiguousarray(np.broadcast_to(outer.amax, errors.shape))
+        divisor = np.float32(recipe.outer_limit * recipe.element_format.max)
+        is_squared = recipe.four_over_six == "squared"
+        kernels.tile_errors(x32, q, self.tile, inner, amax, divisor, is_squared, errors)
+        return errors
 
     def _outer(self, shape: tuple[int, ...], row: int, col: int) -> scales.Magnitudes | None:
         """The outer tiles of a grid of tiles, in a shape that broadcasts to it."""
@@ -146,6 +166,18 @@ class Task:
         return Tiles(
             outer.amax[part, across], outer.amin[part, across], outer.special[part, across]
         ).magnitudes
+
+
+def scaled_at_once(source: Source, whole: Panel, recipe: Recipe) -> tuple[Task, scales.Scales]:
+    """The recipe on a tensor of a single panel, and the scales of all of its tiles."""
+    task = Task.on(source, recipe)
+    tiles = Tiles.over(whole.x32.shape, task.tile)
+    outer = Tiles.over(whole.x32.shape, task.outer_tile) if task.outer_tile else None
+    if whole.x32.size:
+        tiles.take_in(whole, 0, 0, task.tile)
+        if outer and task.outer_tile:
+            outer.take_in(whole, 0, 0, task.outer_tile)
+    return task, replace(task, outer=outer).scale(tiles, 0, 0, whole).scales
 
 
 def _extents(tile: Tile, source: Source) -> tuple[int, int]:

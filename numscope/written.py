@@ -42,8 +42,8 @@ def text(recipe: Recipe) -> str:
             return name
     for name, entry in NAMED.items():
         base = entry.recipe
-        is_turned = recipe == base.transpose
-        if is_turned or (recipe.outer == base.outer and recipe == replace(base, tile=recipe.tile)):
+        is_like = (recipe.outer, recipe.four_over_six) == (base.outer, base.four_over_six)
+        if recipe == base.transpose or (is_like and replace(recipe, tile=base.tile) == base):
             return f"{name}:{recipe.tile_text}"
     return fields_text(recipe)
 

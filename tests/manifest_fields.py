@@ -95,7 +95,11 @@ _LEVELS_SAY: dict[str, dict[Any, dict[str, Any]]] = {
     },
     "block_scale_format": {"float8_e4m3fn": {}},
     "tensor_scale_format": {"float32": {}},
-    "block_scale_max_for_tensor_scale": {448: {}},
+    "block_scale_max_for_tensor_scale": {448: {}, 256: {"outer_limit": 256.0}},
+    "four_over_six": {
+        "MAE": {"four_over_six": "absolute"},
+        "MSE": {"four_over_six": "squared"},
+    },
     "block_scale_expr": {
         "amax*(S_enc*(1/6))": {"scale_from": "amax*((1/outer)*(1/max))"},
         "(amax/6)*S_enc": {"scale_from": "(amax/max)*(1/outer)"},

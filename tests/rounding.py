@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numscope import kernels
+from numscope import extremes, kernels
 from numscope.recipes import Recipe
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def rounded(
     q = np.empty(x.shape, np.float32)
     ones = np.ones((1, 1), np.float32)
     rule = kernels.rule(Recipe(element.name, rounding=rounding), x.dtype)
-    kernels.quantize(x, kernels.Grid(0, 0, 1, x.size), ones, rule, (0, 0), q)
+    kernels.quantize(x, extremes.Grid(0, 0, 1, x.size), ones, rule, (0, 0), q)
     return q.reshape(-1)
 
 

@@ -26,7 +26,7 @@ from numscope.cli import cli, run
 from numscope.measure import ErrorSums
 from numscope.tables import LayerRow, Row
 from numscope.written import fields_text
-from tests.examples import REPOSITORY, SAMPLE_DUMPS, gradient, layer_rows, row, save_dump
+from tests.examples import REPOSITORY, SMALL_RUN, gradient, layer_rows, row, save_dump
 
 X = gradient(4, 8)
 GOOD = "layers.0.mlp.fc1.activation"
@@ -42,10 +42,27 @@ gradient transpose distortion (128,1)     16     0.6365  368.6 K
 """
 
 FINDINGS = """
-1. gradient transpose distortion (128,1): layer 16 is apart from all other layers, 0.9594 on the \
+1. At 184.3 K tokens layers 0,4,12,16 stray in gradient transpose distortion (128,1); layer 16 \
+has 0.7957, where 0.9951 is usual.
+2. At 368.6 K tokens layers 0,4,8,12 stray in gradient transpose underflow (128,1) and gradient \
+transpose distortion (128,1); layer 0 has 0.2635 in gradient transpose underflow, where 0.1025 \
+is usual.
+3. gradient transpose distortion (128,1): layer 16 dips at 184.3 K tokens to 0.7957, where \
+0.9951 is usual (39 times the noise); so do layers 0,4,12.
+4. gradient transpose underflow (128,1): layer 0 peaks at 368.6 K tokens to 0.2635, where 0.1025 \
+is usual (8 times the noise); so do layers 4,8,12.
+5. At 337.9 K tokens layers 0,12 stray in gradient transpose distortion (128,1); layer 12 has \
+0.9277, where 0.9577 is usual.
+6. gradient transpose distortion (128,1): layer 8 dips at 368.6 K tokens to 0.9279, where 0.9656 \
+is usual (13 times the noise); so does layer 4.
+7. gradient transpose distortion (128,1): layer 12 dips at 337.9 K tokens to 0.9277, where \
+0.9577 is usual (18 times the noise); so does layer 0.
+8. gradient transpose distortion (128,1): layer 16 is apart from all other layers, 0.9594 on the \
 median, 0.99948 over all layers.
-2. Nothing stands out in activations underflow (1,128), activations distortion (1,128), gradients \
-underflow (1,128) and gradients distortion (1,128).
+9. gradient transpose underflow (128,1): the size of the spikes falls with depth, from 0.1609 in \
+layer 0 to 0 in layer 16 (rank correlation -1.00).
+10. Nothing stands out in activations underflow (1,128), activations distortion (1,128), \
+gradients underflow (1,128) and gradients distortion (1,128).
 
 """
 
@@ -99,9 +116,9 @@ def _compiled() -> None:
 
 @pytest.fixture(scope="module")
 def analysed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The results of `numscope analyze sample_dumps`, not to be changed."""
+    """The results of `numscope analyze` on the small run, not to be changed."""
     out = tmp_path_factory.mktemp("analysed") / "results"
-    assert run(["analyze", str(SAMPLE_DUMPS), "--out", str(out), "--quiet"]) == 0
+    assert run(["analyze", str(SMALL_RUN), "--out", str(out), "--quiet"]) == 0
     return out
 
 
@@ -133,9 +150,9 @@ def _lines_of_errors(text: str) -> list[str]:
 def test_analyze_writes_every_file(analysed: Path) -> None:
     found = sorted(str(path.relative_to(analysed)) for path in analysed.rglob("*.*"))
     charts = [f"charts/{name}.{suffix}" for name in CHARTS for suffix in ("csv", "png")]
-    named = [name for name in found if not name.startswith("parts/")]
+    named = [name for name in found if not name.startswith(("parts/", "plans/"))]
     assert named == sorted([*TABLES, "charts/overview.png", *charts])
-    assert len(found) - len(named) == 13
+    assert len(found) - len(named) == 13 + 2  # a part of each file, and who was to do what
 
 
 def test_analyze_measures_each_gradient_twice(analysed: Path) -> None:
@@ -151,7 +168,11 @@ def test_analyze_measures_each_gradient_twice(analysed: Path) -> None:
 
 
 def test_parts_together_are_the_table(analysed: Path) -> None:
-    parts = [each for path in (analysed / "parts").iterdir() for each in tables.read_csv(path, Row)]
+    parts = [
+        each
+        for path in (analysed / "parts").iterdir()
+        for each in tables.from_csv(path.read_text().splitlines(keepends=True)[1:], Row, path)
+    ]
     text = tables.to_csv(tables.sort_rows(parts), Row)
     assert text == (analysed / "tensors.csv").read_text()
 
@@ -209,14 +230,14 @@ def test_tables_are_identical_for_any_number_of_jobs(
     for jobs in (1, 2, 3):
         out = folder / f"jobs{jobs}"
         arguments = ["--out", out, "--jobs", jobs, "--no-charts", *options]
-        assert call("analyze", SAMPLE_DUMPS, *arguments).code == 0
+        assert call("analyze", SMALL_RUN, *arguments).code == 0
         written.add(tuple((out / name).read_bytes() for name in ("tensors.csv", "layers.csv")))
     assert len(written) == 1
 
 
 def test_options_narrow_what_is_measured(call: Call, folder: Path) -> None:
     options = ["--layers", "0-4,16", "--steps", "0,720", "--kinds", "gradient", "--module", "fc1"]
-    call("analyze", SAMPLE_DUMPS, "-o", "out", "--no-charts", *options)
+    call("analyze", SMALL_RUN, "-o", "out", "--no-charts", *options)
     rows = tables.read_csv(folder / "out" / "layers.csv", LayerRow)
     assert {(each.step, each.layer, each.kind, each.tile) for each in rows} == {
         (step, layer, "gradient", tile)
@@ -251,7 +272,7 @@ def test_a_single_file_can_be_analysed(call: Call, folder: Path) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_answers_go_to_stdout_and_progress_to_stderr(call: Call) -> None:
-    code, out, err = call("analyze", SAMPLE_DUMPS, "--no-charts", "-o", "out")
+    code, out, err = call("analyze", SMALL_RUN, "--no-charts", "-o", "out")
     assert code == 0
     assert out == SUMMARY + FINDINGS + "".join(
         f"out/{name}\n" for name in ("tensors.csv", "layers.csv", "findings.{md,csv}", "run.json")
@@ -289,13 +310,22 @@ def test_nothing_is_coloured_in_a_pipe_and_lines_are_not_cut(folder: Path) -> No
     assert f"{out}/tensors.csv" in done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["recipes"], ["scan", str(SAMPLE_DUMPS)]])
+@pytest.mark.parametrize("arguments", [["--help"], ["recipes"], ["scan", str(SMALL_RUN)]])
 def test_a_reader_that_has_enough_is_no_error(arguments: list[str]) -> None:
     reading_end, writing_end = os.pipe()
     os.close(reading_end)
     done = _shell(*arguments, stdout=writing_end)
     os.close(writing_end)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_exit_code_is_the_same_for_a_reader_that_has_enough(folder: Path) -> None:
+    (folder / "dump" / "bad.npy").write_bytes(b"")
+    reading_end, writing_end = os.pipe()
+    os.close(reading_end)
+    done = _shell("scan", "dump", stdout=writing_end, cwd=folder)
+    os.close(writing_end)
+    assert (done.returncode, done.stderr) == (3, "error: bad.npy: is empty\n")
 
 
 # Options from the environment.
@@ -445,7 +475,7 @@ def test_files_that_all_vanish_after_the_scan_are_nothing_done(
     assert (code, out) == (1, "")
     assert err.splitlines()[-2:] == [
         "error: step_000001.safetensors: cannot be opened: No such file or directory",
-        "numscope: none of the 1 dump files in dump could be read",
+        "numscope: none of the 1 dump files could be read",
     ]
 
 
@@ -570,7 +600,7 @@ def _out_is_a_file(folder: Path) -> None:
 
 def _out_of_another_run(folder: Path) -> None:
     out = str(folder / "numscope-out")
-    assert run(["analyze", str(SAMPLE_DUMPS), "-o", out, "--layers=0", "--no-charts", "-q"]) == 0
+    assert run(["analyze", str(SMALL_RUN), "-o", out, "--layers=0", "--no-charts", "-q"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -614,7 +644,7 @@ def _out_of_another_run(folder: Path) -> None:
         (
             _out_of_another_run,
             [],
-            "numscope-out holds the results of {sample_dumps}, not of {folder}/dump; {advice}",
+            "numscope-out holds the results of {small_run}, not of {folder}/dump; {advice}",
         ),
     ],
 )
@@ -629,7 +659,7 @@ def test_nothing_done_has_one_line_that_says_why(
         prepare(folder)
     why = line.format(
         folder=folder,
-        sample_dumps=SAMPLE_DUMPS,
+        small_run=SMALL_RUN,
         has="dump has",
         step="steps 1",
         there="kinds activation; layers 0; steps 1",
@@ -671,7 +701,7 @@ def test_the_same_run_again_replaces_its_results(call: Call, folder: Path) -> No
         (["--layers", "a"], "'--layers': 'a' is not a list such as 0,4,8 or 0-16"),
         (["--layers", "0,,4"], "'--layers': '0,,4' is not a list such as 0,4,8 or 0-16"),
         (["--layers", "-1"], "'--layers': '-1' is not a list such as 0,4,8 or 0-16"),
-        (["--steps", "5-2"], "'--steps': '5-2' is not a range from small to large"),
+        (["--steps", "5-2"], "'--steps': '5-2' is not a range from small to large, of at"),
         (
             ["--kinds", "activations"],
             "'--kinds': 'activations' is no kind; known are activation, gradient, weight, output",
@@ -757,7 +787,7 @@ def test_a_run_that_was_killed_can_be_repeated(
         signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(tables, "merge_layers", interrupted)
+        patch.setattr(tables.LayerSums, "rows", interrupted)
         assert call("analyze", "dump", "--no-charts").code == 130
     left = json.loads((folder / "numscope-out" / "run.json").read_text())
     assert (left["dump"], left["finished"]) == (str(folder / "dump"), False)
@@ -776,11 +806,14 @@ def test_findings_says_what_stands_out(call: Call, results: Path) -> None:
 def test_findings_as_json_is_a_list_of_objects(call: Call, results: Path) -> None:
     code, out, err = call("findings", results.name, "--json")
     assert (code, err) == (0, "")
-    odd, flat = json.loads(out)
+    found = json.loads(out)
     keys = {"kind", "chart", "layer", "tokens", "value", "baseline", "sentence"}
-    assert odd.keys() == flat.keys() >= keys
-    assert (odd["kind"], odd["layer"]) == ("outlier layer", 16)
-    assert flat["kind"] == "flat"
+    assert all(each.keys() >= keys for each in found)
+    assert [each["sentence"][1:] for each in found] == [
+        line.partition(". ")[2][1:] for line in FINDINGS.splitlines() if line
+    ]
+    assert (found[2]["kind"], found[2]["layer"], found[2]["tokens"]) == ("dip", 16, 184320)
+    assert found[-1]["kind"] == "flat"
 
 
 def test_ten_findings_are_shown_unless_all_are_asked_for(call: Call, folder: Path) -> None:
@@ -851,7 +884,7 @@ def test_plot_of_no_results_says_how_to_make_them(call: Call, folder: Path) -> N
 
 
 def test_scan_shows_how_the_dump_was_understood(call: Call) -> None:
-    code, out, err = call("scan", SAMPLE_DUMPS)
+    code, out, err = call("scan", SMALL_RUN)
     assert (code, err) == (0, "")
     assert out.startswith("13 files, 6.4 MB, 130 tensors\n")
     facts = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in out.splitlines()[2:])
@@ -871,7 +904,7 @@ def test_scan_shows_how_the_dump_was_understood(call: Call) -> None:
 
 
 def test_scan_lists_every_tensor(call: Call) -> None:
-    code, out, err = call("scan", SAMPLE_DUMPS, "--list")
+    code, out, err = call("scan", SMALL_RUN, "--list")
     header, first, *others = [line.split("\t") for line in out.splitlines()]
     assert (code, err, len(others)) == (0, "", 129)
     assert dict(zip(header, first, strict=True)) == {

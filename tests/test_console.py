@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from rich.console import Console
 
 from numscope.console import print_problems, print_written, summary
 from numscope.dumps.refs import Kind, Problem, Scan, TensorRef
-from numscope.inventory import scan_table
+from numscope.inventory import scan_table, tensor_lines
 from numscope.series import Series, XName
 
 
@@ -163,6 +164,15 @@ def test_names_from_a_dump_are_shown_literally() -> None:
     console = terminal(encoding="ascii")
     print_problems(console, [Problem("\x1b[31m[bold]\u00e9\udc80.pt", "not\nreadable")])
     assert shown(console) == [r"error: \x1b[31m[bold]\xe9\udc80.pt: not\nreadable"]
+
+
+def test_every_tensor_takes_one_line_of_the_same_columns() -> None:
+    odd = replace(ref(0, None), key=("a\tb\nc\x1b[31m",), module="m\tn\r")
+    head, line = tensor_lines(Scan("dumps", (odd,)))
+    cells = dict(zip(head.split("\t"), line.split("\t"), strict=True))
+    assert cells["module"] == r"m\tn\r"
+    assert cells["tensor"] == r"step_000000.safetensors:a\tb\nc\x1b[31m"
+    assert line.isprintable() or line.replace("\t", "").isprintable()
 
 
 def test_a_terminal_gets_colour_for_problems() -> None:

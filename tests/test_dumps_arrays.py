@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,6 +94,10 @@ def test_any_rank_is_taken_as_rows_and_columns(
         (0, (2,), (-1,)),
         (0, (2, 2), (1,)),
         (0, (1 << 40, 1 << 40), (1, 0)),
+        (0, (1 << 62, 1 << 62, 0), (1, 1, 1)),
+        (0, (1 << 80, 0), (1, 1)),
+        (0, (4, 4), (1 << 63, 1)),
+        (0, (1,) * 65, (1,) * 65),
     ],
 )
 def test_a_view_that_leaves_its_data_is_refused(
@@ -100,6 +105,45 @@ def test_a_view_that_leaves_its_data_is_refused(
 ) -> None:
     with pytest.raises(DumpError):
         strided_array(SOURCE, offset, NUMBERS.dtype, shape, strides)
+
+
+@pytest.mark.parametrize("shape", [(1 << 80, 0), (1 << 62, 0), (1 << 40, 0, 1 << 30), (1,) * 65])
+def test_a_shape_that_numpy_cannot_have_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"too big|too large|[Mm]aximum"):
+        np.empty(0 if 0 in shape else 1, NUMBERS.dtype).reshape(shape)
+    with pytest.raises(DumpError):
+        contiguous_array(SOURCE, 0, NUMBERS.dtype, shape)
+    with pytest.raises(DumpError):
+        packed_array(SOURCE, 0, NUMBERS.dtype, shape, 4)
+
+
+@dataclass
+class Watched:
+    """A source that notes the largest of the reads it is asked for."""
+
+    data: MemorySource
+    largest: int = 0
+
+    @property
+    def size(self) -> int:
+        return self.data.size
+
+    def read_into(self, target: memoryview, offset: int) -> None:
+        self.largest = max(self.largest, len(target))
+        self.data.read_into(target, offset)
+
+
+@pytest.mark.parametrize("call_cost", [1, 1 << 13])
+@pytest.mark.parametrize("strides", [(1, 8), (9, 2), (1, 64), (64, 8), (1, 400)])
+def test_no_read_is_larger_than_the_limit_and_the_result(
+    strides: tuple[int, int], call_cost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strided, "_CALL_COST", call_cost)
+    monkeypatch.setattr(strided, "READ_LIMIT", 64)
+    source = Watched(SOURCE)
+    array = strided_array(source, 0, NUMBERS.dtype, (40, 6), strides)
+    array.read(0, 40)
+    assert 0 < source.largest <= 64
 
 
 def test_a_view_of_terabytes_of_one_value_is_legal() -> None:
@@ -120,6 +164,19 @@ def test_a_file_that_shrinks_while_it_is_read_is_an_error(tmp_path: Path) -> Non
         os.truncate(path, 1000)
         with pytest.raises(DumpError, match="cut short while being read"):
             dump[()].read(0, 100)
+
+
+def test_a_tensor_that_memory_does_not_hold_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*_: object) -> None:
+        raise MemoryError
+
+    np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    (ref,) = dumps.scan(tmp_path)
+    monkeypatch.setattr(StoredArray, "read", read)
+    with pytest.raises(DumpError, match=r"x\.npy is larger than the memory: 24 bytes"):
+        dumps.load(ref)
 
 
 def test_threads_may_read_the_same_tensor(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from safetensors.numpy import save
 from numscope import dumps
 from numscope.errors import DumpError
 from tests.dumps_shared import dumps_folder
-from tests.torch_files import Tensor, TorchFile, file_of
+from tests.torch_files import Tensor, TorchFile, call, dictionary, file_of, name, plain
 
 MEMORY_LIMIT = 32 << 20
 X = np.arange(40, dtype=np.float32).reshape(5, 8)
@@ -102,6 +102,68 @@ def test_damaged_files_of_others_are_read_or_refused(path: Path, data: st.DataOb
 def test_damaged_pickles_in_sound_archives(data: st.DataObject) -> None:
     opcodes = data.draw(damaged(TORCH.opcodes))
     _check("zip.pt", TorchFile(opcodes, TORCH.storages).zip_bytes())
+
+
+INTEGERS = st.one_of(
+    st.integers(-2, 70),
+    st.builds(
+        lambda bits, more, sign: sign * ((1 << bits) + more),
+        st.sampled_from([31, 32, 53, 61, 62, 63, 64, 80, 1000, 16_600]),
+        st.integers(-2, 2),
+        st.sampled_from([1, 1, -1]),
+    ),
+)
+LISTS = st.one_of(st.lists(INTEGERS, max_size=4), st.just([1] * 65), st.just([1 << 62] * 64))
+
+
+@settings(deadline=None)
+@given(data=st.data())
+def test_numbers_of_any_size_in_torch_files(data: st.DataObject) -> None:
+    fields: dict[Any, st.SearchStrategy[Any]] = {
+        "size": st.builds(tuple, LISTS),
+        "stride": st.builds(tuple, LISTS),
+        "offset": INTEGERS,
+        "count": INTEGERS,
+    }
+    chosen = data.draw(st.fixed_dictionaries({}, optional=fields))
+    inner = {data.draw(INTEGERS): replace(Tensor(X), **chosen).opcodes()}
+    file = TorchFile(dictionary({"a": dictionary(inner)}), {"0": X.tobytes()})
+    content = data.draw(st.sampled_from([file.zip_bytes(), file.legacy_bytes(4)]))
+    _check("x.pt", content)
+
+
+@settings(deadline=None)
+@given(shape=LISTS, code=st.sampled_from("fiVuUSbcM"), size=INTEGERS, unit=st.booleans())
+def test_numbers_of_any_size_in_numpy_headers(
+    shape: list[int], code: str, size: int, unit: bool
+) -> None:
+    lengths = "".join(f"{hex(n)}, " for n in shape)
+    descr = f"<{code}{_digits(size)}{'[ns]' * unit}"
+    text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ({lengths})}}".encode()
+    content = b"\x93NUMPY\1\0" + len(text).to_bytes(2, "little") + text + bytes(64)
+    _check("x.npy", content)
+    array = _pickled(descr, tuple(shape))
+    _check("x.pt", TorchFile(dictionary({"a": array})).zip_bytes())
+
+
+def _pickled(code: str, shape: tuple[int, ...]) -> bytes:
+    dtype = call(name("numpy", "dtype"), plain(code))
+    data = plain(bytearray(4))
+    return call(name("numpy.core.numeric", "_frombuffer"), data, dtype, plain(shape), plain("C"))
+
+
+@settings(deadline=None)
+@given(shape=LISTS, offsets=st.lists(INTEGERS, max_size=3))
+def test_numbers_of_any_size_in_safetensors(shape: list[int], offsets: list[int]) -> None:
+    numbers = [", ".join(_digits(n) for n in values) for values in (shape, offsets)]
+    text = '{{"t": {{"dtype": "F32", "shape": [{}], "data_offsets": [{}]}}}}'.format(*numbers)
+    header = text.encode()
+    _check("x.safetensors", len(header).to_bytes(8, "little") + header + bytes(64))
+
+
+def _digits(number: int) -> str:
+    """A number in digits, as JSON wants it, also where Python does not write it."""
+    return str(number) if abs(number) < 1 << 1000 else "9" * 5000
 
 
 def _check(name: str, content: bytes) -> None:

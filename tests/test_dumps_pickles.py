@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from numscope.dumps import pickles
-from numscope.dumps.pickles import Broken, Global, Unknown, read_pickle
+from numscope.dumps.bounds import SIZE_LIMIT, Work
+from numscope.dumps.pickled_values import Broken, Global, Unknown
+from numscope.dumps.pickles import read_pickle
 from numscope.dumps.torch_values import BUILDERS
 from numscope.errors import DumpError
+from tests.torch_files import colliding_pairs
 
 PLAIN = [
     {"a": 1, "b": [1.5, "text", b"bytes", None, True, False]},
@@ -120,10 +123,61 @@ def test_keys_that_take_forever_to_hash_are_not_hashed() -> None:
     assert isinstance(key, Unknown)
 
 
-def test_too_many_steps_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pickles, "OPCODE_LIMIT", 100)
+def test_too_many_steps_are_refused() -> None:
     with pytest.raises(DumpError, match="more than 100 steps"):
-        read_pickle(b"]" + b"N0" * 100 + b".", BUILDERS)
+        read_pickle(b"]" + b"N0" * 100 + b".", BUILDERS, work=Work(100))
+
+
+def _integer(value: int) -> bytes:
+    data = value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
+    return b"\x8b" + len(data).to_bytes(4, "little") + data
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        _integer(SIZE_LIMIT),
+        _integer(-SIZE_LIMIT),
+        _integer(10**5000),
+        b"K\1" + _integer(SIZE_LIMIT) + b"\x86",
+        pickle.dumps("x" * 4097, 2)[:-1],
+        pickle.dumps(b"x" * 4097, 3)[:-1],
+        pickle.dumps(("x" * 4000, ("y" * 97,)), 2)[:-1],
+        pickle.dumps((None,) * 16, 2)[:-1],
+    ],
+    ids=range(8),
+)
+def test_keys_that_cost_much_become_placeholders(key: bytes) -> None:
+    (read,) = read_pickle(b"}" + key + b"Ns.", BUILDERS)
+    assert isinstance(read, Unknown)
+
+
+@pytest.mark.parametrize(
+    "key", ["x" * 4096, 2**63 - 1, ("fc", 3, (None, 1.5)), (None,) * 15], ids=range(4)
+)
+def test_ordinary_keys_are_kept(key: Any) -> None:
+    assert list(read_pickle(pickle.dumps({key: 1}, 3), BUILDERS)) == [key]
+
+
+def test_tuples_with_the_same_hash_are_told_apart_in_no_time() -> None:
+    pairs = colliding_pairs(4000)
+    assert len({hash(pair) for pair in pairs}) == 1
+    read = read_pickle(pickle.dumps(dict.fromkeys(pairs), 2), BUILDERS)
+    assert len({hash(key) for key in read}) > 3900
+    assert [tuple(key) for key in read] == pairs
+
+
+def test_arguments_are_not_copied_again_and_again() -> None:
+    data = b"(ctorch\nSize\n(" + b"N" * 17 + b"tRI7\nt."
+    broken, seven = read_pickle(data, BUILDERS)
+    assert broken == Broken("is made by a call of Size with too many arguments")
+    assert seven == 7
+
+
+@pytest.mark.parametrize("place", [-1, 1 << 32, (1 << 61) - 1])
+def test_places_in_the_memo_that_no_pickle_needs_are_refused(place: int) -> None:
+    with pytest.raises(DumpError, match="damaged pickle"):
+        read_pickle(f"Np{place}\n.".encode(), BUILDERS)
 
 
 def test_wrong_arguments_break_one_value_only() -> None:

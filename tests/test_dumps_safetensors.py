@@ -143,6 +143,11 @@ GOOD = _entry("F32", [2], 0, 8)
         (_raw(b'{"t":' * 10_000, b""), "nested too deeply"),
         (_raw(b'{"t": "\xff"}', b""), "UTF-8"),
         (_raw(b" {}", b""), "does not begin with '{'"),
+        (_raw({"t": _entry("F32", [1] * 65, 0, 4)}, bytes(4)), "at most 64 whole numbers"),
+        (_raw({"t": _entry("F32", [1 << 63, 0], 0, 0)}, b""), "at most 64 whole numbers"),
+        (_raw({"t": _entry("F32", ["x" * 5000], 0, 4)}, bytes(4)), "has the shape ['xxx"),
+        (_raw({"t" * 4097: GOOD}, bytes(8)), "a name of 4097 characters"),
+        (_raw(b'{"t": 1' + b"9" * 5000 + b"}", b""), "not JSON"),
     ],
 )
 def test_refuses_what_the_format_forbids(tmp_path: Path, content: bytes, message: str) -> None:
@@ -151,6 +156,14 @@ def test_refuses_what_the_format_forbids(tmp_path: Path, content: bytes, message
         _read(tmp_path)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
+def test_a_name_that_is_twice_among_many_is_found_in_no_time(tmp_path: Path) -> None:
+    names = ", ".join(f'"{number}": 1' for number in [*range(100_000), 99_999])
+    _write(tmp_path, _raw(b"{" + names.encode() + b"}", b""))
+    with pytest.raises(DumpError, match="'99999' twice"):
+        _read(tmp_path)
 
 
 def test_an_index_tells_what_is_missing(tmp_path: Path) -> None:

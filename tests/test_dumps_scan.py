@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import pickle
-from typing import TYPE_CHECKING
+import re
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
 from numscope import dumps
+from numscope.dumps import files, folders, sources, walking
+from numscope.dumps.contents import Contents
+from numscope.dumps.folders import LocalFolder
+from numscope.dumps.places import Identity
+from numscope.dumps.settling import Numbering, settle
+from numscope.dumps.sidecars import Sidecars
 from numscope.errors import DumpError, NothingToDo
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.torch_files import Tensor, TorchFile, dictionary
 
 X = np.ones((2, 4), np.float32)
 
@@ -87,6 +94,62 @@ def test_options_for_tokens_win_over_metadata(tmp_path: Path) -> None:
     assert tokens == [5, 1536, 1024, 77, 78, 5]
 
 
+def test_all_tensors_of_a_step_have_its_tokens(tmp_path: Path) -> None:
+    _save(tmp_path, "a.safetensors", "layers.0.fc.input", step="3")
+    _save(tmp_path, "b.safetensors", "layers.1.fc.input", step="3", tokens="5")
+    _save(tmp_path, "c.safetensors", "layers.2.fc.input", step="4")
+    _save(tmp_path, "d.safetensors", "layers.3.fc.input")
+    scan = dumps.scan(tmp_path)
+    assert [(ref.step, ref.tokens) for ref in scan] == [(3, 5), (3, 5), (4, None), (None, None)]
+    assert not scan.problems
+
+
+def test_of_two_token_counts_of_a_step_the_first_is_taken_with_a_remark(tmp_path: Path) -> None:
+    for layer, (name, step, tokens) in enumerate(
+        [("a", 3, 5), ("b", 3, 6), ("c", 3, 6), ("d", 4, 7), ("e", 4, 8)]
+    ):
+        key = f"layers.{layer}.fc.input"
+        _save(tmp_path, f"{name}.safetensors", key, step=str(step), tokens=str(tokens))
+    scan = dumps.scan(tmp_path)
+    assert [ref.tokens for ref in scan] == [5, 5, 5, 7, 7]
+    (problem,) = scan.problems
+    assert (problem.where, problem.failure) == ("b.safetensors", False)
+    assert problem.message == (
+        "says that step 3 is at 6 tokens, and a.safetensors that it is at 5, which is taken, "
+        "and so at 1 more steps"
+    )
+
+
+def test_tensors_that_tables_call_the_same_are_named(tmp_path: Path) -> None:
+    layers = {"layers.0.fc/input": Tensor(X).opcodes(), 0: Tensor(X).opcodes()}
+    layers |= {"layers.0.fc": dictionary({"input": Tensor(X).opcodes()}), "0": Tensor(X).opcodes()}
+    content = TorchFile(dictionary(layers), {"0": X.tobytes()}).zip_bytes()
+    (tmp_path / "x.pt").write_bytes(content)
+    scan = dumps.scan(tmp_path)
+    assert [ref.key for ref in (*scan, *scan.left_out)] == [
+        ("layers.0.fc/input",),
+        (0,),
+        ("layers.0.fc", "input"),
+        ("0",),
+    ]
+    remarks = [problem for problem in scan.problems if not problem.failure]
+    assert [(problem.where, problem.message) for problem in remarks] == [
+        (
+            "x.pt:layers.0.fc/input",
+            "tables call 2 tensors of this file the same, and so 1 more names",
+        )
+    ]
+
+
+def test_two_tensors_of_one_name_and_one_identity_are_still_two() -> None:
+    keys = [("a", "x"), ("a/x",)]
+    refs = [dumps.TensorRef("", "x.pt", key, (2,), "float32", "activation") for key in keys]
+    settled = settle([(ref, Identity()) for ref in refs], Numbering())
+    assert [ref.key for ref in settled.refs] == [("a", "x")]
+    assert [ref.key for ref in settled.left_out] == [("a/x",)]
+    assert [problem.failure for problem in settled.problems] == [True]
+
+
 def test_the_second_of_two_equal_identities_is_left_out(tmp_path: Path) -> None:
     for path in ("b/step_1.safetensors", "a/step_1.safetensors"):
         _save(tmp_path, path, "layers.0.fc.input")
@@ -116,6 +179,9 @@ def test_everything_else_goes_on(tmp_path: Path) -> None:
     (tmp_path / "empty.npy").write_bytes(b"")
     (tmp_path / "folder.safetensors").mkdir()
     (tmp_path / "gone.safetensors").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "latest").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "x.safetensors.index.json")
     (tmp_path / "README.md").write_text("not a dump")
     (tmp_path / "notes").write_text("nor this")
     (tmp_path / "config.json").write_text("{}")
@@ -129,6 +195,12 @@ def test_everything_else_goes_on(tmp_path: Path) -> None:
         "folder.safetensors",
         "gone.safetensors",
         "pipe.npy",
+        "x.safetensors.index.json",
+    }
+    remarks = {item.where: item.message for item in scan.problems if not item.failure}
+    assert remarks == {
+        "latest": "cannot be opened: No such file or directory",
+        "pipe": "is a pipe or a device, not a file",
     }
     assert "cut short" in failures["cut.safetensors"]
     assert failures["folder.safetensors"] == "is a folder, not a file"
@@ -185,6 +257,103 @@ def test_names_with_line_breaks_are_reported_in_one_line(tmp_path: Path) -> None
     scan = dumps.scan(tmp_path)
     assert len(scan.problems) == 2
     assert not any("\n" in problem.where + problem.message for problem in scan.problems)
+
+
+def test_one_bad_file_never_ends_a_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> Contents:
+        raise kind("what no reader thought of")
+
+    for name in ("a.npy", "b.npy"):
+        np.save(tmp_path / name, X)
+    for kind in (ValueError, OverflowError, RecursionError, MemoryError):
+        broken = replace(files.FILE_FORMATS[1], read_contents=fail)
+        monkeypatch.setattr(files, "FILE_FORMATS", (broken,))
+        message = f"is damaged in an unknown way ({kind.__name__})"
+        assert _failures(dumps.scan(tmp_path)) == [("a.npy", message), ("b.npy", message)]
+        monkeypatch.undo()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
+def test_no_descriptor_stays_open(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "a.npz", t=np.zeros((100, 100), np.float32))
+    packed = gzip.compress((tmp_path / "a.npz").read_bytes())
+    (tmp_path / "b.npz.gz").write_bytes(packed)
+    (tmp_path / "c.npz.gz").write_bytes(packed[:-9])
+    (tmp_path / "d.npz").write_bytes(b"PK")
+    (tmp_path / "x.safetensors.index.json").write_text("{}")
+
+    def descriptors() -> int:
+        return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+    def look() -> None:
+        refs = dumps.scan(tmp_path).refs
+        assert len(refs) == 2
+        for ref in refs:
+            dumps.load(ref)
+
+    look()
+    before = descriptors()
+    for _ in range(3):
+        look()
+    assert descriptors() == before
+
+
+def test_sidecars_are_kept_by_pattern(tmp_path: Path) -> None:
+    (tmp_path / "dump.json").write_text('{"a": 1}')
+    sidecars = Sidecars(LocalFolder(tmp_path))
+    for _ in range(2):
+        assert sidecars.read((), 0, "dump.json", re.compile(b"never")) == {}
+        assert sidecars.read((), 0, "dump.json", re.compile(b'"a"')) == {"a": 1}
+        assert sidecars.read((), 0, "dump.json", None) == {"a": 1}
+
+
+def test_sidecars_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dump.json").write_text('{"a": 1}')
+    sidecars, opened = Sidecars(LocalFolder(tmp_path)), list[Path]()
+    original = sources.open_source
+
+    def open_source(path: Path) -> sources.FileSource:
+        opened.append(path)
+        return original(path)
+
+    monkeypatch.setattr(folders, "open_source", open_source)
+    for _ in range(3):
+        assert sidecars.read((), 0, "dump.json", None) == {"a": 1}
+    assert len(opened) == 1
+
+
+def test_a_link_to_a_file_of_the_dump_is_not_another_file(tmp_path: Path) -> None:
+    _save(tmp_path, "step_20.safetensors", "layers.0.fc.input")
+    (tmp_path / "latest.safetensors").symlink_to(tmp_path / "step_20.safetensors")
+    scan = dumps.scan(tmp_path)
+    assert [ref.path for ref in scan] == ["step_20.safetensors"]
+    assert scan.problems == ()
+
+
+def test_a_link_to_a_file_outside_is_read(tmp_path: Path) -> None:
+    (tmp_path / "dump").mkdir()
+    _save(tmp_path, "step_20.safetensors", "layers.0.fc.input")
+    (tmp_path / "dump" / "step_1.safetensors").symlink_to(tmp_path / "step_20.safetensors")
+    assert [(ref.path, ref.step) for ref in dumps.scan(tmp_path / "dump")] == [
+        ("step_1.safetensors", 1)
+    ]
+
+
+def test_a_link_whose_target_may_not_be_looked_at_is_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Entry:
+        name = "locked.npy"
+
+        def is_dir(self) -> bool:
+            raise PermissionError(13, "Permission denied")
+
+        def is_symlink(self) -> bool:
+            return True
+
+    monkeypatch.setattr(walking, "_entries", lambda _folder, _seen: [Entry()])
+    _, paths, problems = walking.walk(tmp_path)
+    assert (paths, problems) == (["locked.npy"], [])
 
 
 def test_progress_reaches_the_number_of_files(tmp_path: Path) -> None:

@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 
 from numscope import dumps
-from numscope.dumps import scratch
+from numscope.dumps import scratch, torch_values, trees
+from numscope.dumps.sources import MemorySource, read_bytes
 from numscope.errors import DumpError
 from tests.torch_files import (
     Tensor,
     TorchFile,
     call,
+    colliding_pairs,
     dictionary,
     file_of,
     group,
@@ -27,6 +29,7 @@ from tests.torch_files import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 X = np.arange(24, dtype=np.float32).reshape(4, 6)
@@ -131,6 +134,80 @@ def test_compressed_and_gzipped_files(tmp_path: Path) -> None:
     np.testing.assert_array_equal(_read(tmp_path, packed, "x.ckpt")["t",], values)
 
 
+def test_gzip_files_put_one_behind_the_other_are_one(tmp_path: Path) -> None:
+    content = file_of(t=Tensor(X)).zip_bytes()
+    parts = [gzip.compress(content[:100]), gzip.compress(b""), gzip.compress(content[100:])]
+    for packed in (b"".join(parts), b"".join(parts) + bytes(512), bytes(9).join(parts)):
+        np.testing.assert_array_equal(_read(tmp_path, packed, "x.pt.gz")["t",], X)
+    with pytest.raises(DumpError, match="cannot be unpacked"):
+        _read(tmp_path, b"".join(parts) + b"more", "x.pt.gz")
+    with pytest.raises(DumpError, match="cut short"):
+        _read(tmp_path, b"".join(parts)[:-1], "x.pt.gz")
+
+
+def test_many_empty_gzip_files_are_passed_in_no_time() -> None:
+    packed = MemorySource(gzip.compress(b"", mtime=0) * 10_000 + gzip.compress(b"end"))
+    assert b"".join(scratch.inflate(packed, scratch.GZIP, "x")) == b"end"
+
+
+def test_what_is_packed_twice_is_refused(tmp_path: Path) -> None:
+    packed = gzip.compress(gzip.compress(file_of(t=Tensor(X)).zip_bytes()))
+    with pytest.raises(DumpError, match="packed twice"):
+        _read(tmp_path, packed, "x.pt.gz")
+
+
+def test_all_that_is_unpacked_is_limited_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = np.random.default_rng(0).standard_normal((50, 40)).astype(np.float32)
+    tensors = {key: Tensor(values, key=key) for key in "abc"}
+    file = replace(file_of(**tensors), compression=zipfile.ZIP_DEFLATED)
+    monkeypatch.setattr(scratch, "TOTAL_LIMIT", 2 * values.nbytes + 1)
+    with _open(tmp_path, file.zip_bytes()) as dump:
+        for key in "ab":
+            np.testing.assert_array_equal(dump[key,].read(0, 50), values)
+        with pytest.raises(DumpError, match="refused"):
+            dump["c",].read(0, 50)
+        np.testing.assert_array_equal(dump["a",].read(0, 50), values)
+
+
+def test_the_room_of_a_stream_that_turns_out_damaged_is_used_again() -> None:
+    def damaged() -> Iterator[bytes]:
+        yield b"abc"
+        raise DumpError("is damaged")
+
+    room = scratch.Scratch(100)
+    with pytest.raises(DumpError, match="is damaged"):
+        room.append(damaged(), "x")
+    source, start = room.append(iter([b"de"]), "y")
+    assert (start, source.size, read_bytes(source, 0, 2)) == (0, 2, b"de")
+    room.close()
+
+
+def _pointing(content: bytes, member: bytes, to: bytes) -> bytes:
+    """Make the directory's entry of a member lead to where another one is."""
+    data = bytearray(content)
+    first = data.index(b"PK\1\2")
+    place, other = (data.index(name, first) - 46 for name in (member, to))
+    data[place + 42 : place + 46] = data[other + 42 : other + 46]
+    return bytes(data)
+
+
+def test_members_that_share_bytes_are_refused(tmp_path: Path) -> None:
+    content = file_of(a=Tensor(X), b=Tensor(X, key="1")).zip_bytes()
+    with pytest.raises(DumpError, match="overlaps the next one"):
+        _read(tmp_path, _pointing(content, b"archive/data/1", b"archive/data/0"))
+
+
+def test_a_member_whose_own_header_moves_it_onto_the_next_is_refused(tmp_path: Path) -> None:
+    data = bytearray(file_of(a=Tensor(X), b=Tensor(X, key="1")).zip_bytes())
+    place = data.index(b"archive/data/0") - 30
+    data[place + 28 : place + 30] = (10).to_bytes(2, "little")
+    with _open(tmp_path, bytes(data)) as dump:
+        assert list(dump) == [("b",)]
+        assert "runs into what is behind it" in dump.remarks[0].message
+
+
 def test_what_unpacks_to_far_too_much_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,7 +288,7 @@ def test_integers_and_unknown_objects_are_counted(tmp_path: Path) -> None:
         ({"count": -1}, "not described as it should be"),
         ({"count": 24.0}, "not described as it should be"),
         ({"storage": "DoubleStorage", "count": 24}, "should have 192 bytes and has 96"),
-        ({"storage": "EvilStorage"}, "unknown class EvilStorage"),
+        ({"storage": "EvilStorage"}, "unknown class 'EvilStorage'"),
         ({"size": (5, 6)}, "leave the saved data"),
         ({"offset": 20}, "leave the saved data"),
         ({"offset": -1}, "no whole numbers from 0 on"),
@@ -223,6 +300,15 @@ def test_integers_and_unknown_objects_are_counted(tmp_path: Path) -> None:
         ({"stride": (1,)}, "2 dimensions but 1 strides"),
         ({"size": (1 << 40, 1 << 40), "stride": (0, 0)}, "refused"),
         ({"dtype": "float9"}, "unknown dtype"),
+        ({"count": 10**5000}, "not described as it should be"),
+        ({"key": "k" * 5000}, "not described as it should be"),
+        ({"storage": "E" * 5000}, "unknown class 'EEE"),
+        ({"size": (10**5000, 0), "stride": (1, 1)}, "no whole numbers from 0 on"),
+        ({"size": (4, 6), "stride": (2**63, 1)}, "no whole numbers from 0 on"),
+        ({"offset": 2**63}, "no whole numbers from 0 on"),
+        ({"size": (2**62,) * 64, "stride": (1,) * 64}, "refused"),
+        ({"size": (2**62, 2**62, 0), "stride": (1, 1, 1)}, "refused"),
+        ({"size": (1,) * 65, "stride": (1,) * 65}, "more than 64 dimensions"),
     ],
 )
 def test_a_tensor_that_contradicts_itself_is_refused_and_the_others_are_read(
@@ -235,6 +321,108 @@ def test_a_tensor_that_contradicts_itself_is_refused_and_the_others_are_read(
     assert remark.failure
     assert remark.key == ("bad",)
     assert message in remark.message
+    assert len(remark.message) < 500
+
+
+def test_numbers_and_names_without_end_lose_one_value_only(tmp_path: Path) -> None:
+    tensor = Tensor(X).opcodes()
+    items = {10**5000: tensor, "k" * 5000: tensor, "n": plain(10**5000), "t": tensor, None: tensor}
+    content = TorchFile(dictionary(items), {"0": X.tobytes()}).zip_bytes()
+    assert list(_read(tmp_path, content)) == [("<key 0>",), ("<key 1>",), ("t",), ("None",)]
+
+
+def test_of_two_tensors_with_one_key_the_second_is_reported(tmp_path: Path) -> None:
+    items = {None: Tensor(X).opcodes(), "None": Tensor(X).opcodes()}
+    with _open(tmp_path, TorchFile(dictionary(items), {"0": X.tobytes()}).zip_bytes()) as dump:
+        assert list(dump) == [("None",)]
+        assert [(remark.key, remark.failure) for remark in dump.remarks] == [(("None",), True)]
+
+
+def test_a_file_that_names_too_many_tensors_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trees, "TENSOR_LIMIT", 100)
+    repeated = b"](" + Tensor(X).opcodes() + b"q\x63" + b"h\x63" * 99
+    content = TorchFile(repeated + b"e", {"0": X.tobytes()}).zip_bytes()
+    assert len(_read(tmp_path, content)) == 100
+    content = TorchFile(repeated + b"h\x63e", {"0": X.tobytes()}).zip_bytes()
+    with pytest.raises(DumpError, match="more than 100 tensors"):
+        _read(tmp_path, content)
+
+
+def test_long_keys_of_many_tensors_cost_steps(tmp_path: Path) -> None:
+    tensors = b"](" + Tensor(X).opcodes() + b"q\x63" + b"h\x63" * 20_000 + b"e"
+    content = TorchFile(dictionary({"k" * 4096: tensors}), {"0": X.tobytes()}).zip_bytes()
+    with pytest.raises(DumpError, match="steps to read; refused"):
+        _read(tmp_path, content)
+
+
+def test_a_long_name_of_a_class_is_not_written_for_every_tensor(tmp_path: Path) -> None:
+    storage = name("torch", "FloatStorage")
+    tensor = Tensor(X).opcodes().replace(storage, b"h\x63")
+    unknown = plain("torch") + plain("E" * 5_000_000) + b"\x93q\x63"
+    content = TorchFile(b"](" + unknown + tensor * 1000 + b"e", {"0": X.tobytes()}).zip_bytes()
+    with _open(tmp_path, content) as dump:
+        failures = [remark.message for remark in dump.remarks if remark.failure]
+    assert len(failures) == 1000
+    assert max(map(len, failures)) < 300
+
+
+def test_keys_that_were_chosen_to_have_one_hash_are_refused() -> None:
+    count, prime = 65, (1 << 61) - 1
+    tensor = torch_values.Tensor(*[None] * 5)  # type: ignore[arg-type]
+    crafted = {str(i): {i: {j: tensor}} for i, j in colliding_pairs(count)}
+    same = [key[1:] for key, _ in trees.leaves(crafted).tensors]
+    assert len({hash(key) for key in same}) == 1
+    tree = {i: {j: tensor} for i, j in colliding_pairs(count)}
+    with pytest.raises(DumpError, match="told apart by their hash"):
+        trees.leaves(tree)
+    assert len(trees.leaves({prime * n: tensor for n in range(4)}).tensors) == 4
+
+
+@pytest.mark.parametrize("keys", [[10**5000], ["k" * 5000], [[]]])
+def test_legacy_lists_of_storages_hold_names_only(tmp_path: Path, keys: list[Any]) -> None:
+    content = file_of(t=Tensor(X)).legacy_bytes(4)
+    content = content.replace(pickle.dumps(["0"], 2), pickle.dumps(keys, 2))
+    with pytest.raises(DumpError, match="list of storages"):
+        _read(tmp_path, content)
+
+
+def test_a_dtype_that_takes_forever_to_hash_is_not_hashed(tmp_path: Path) -> None:
+    doubled = b"N" + b"2\x86" * 60
+    tensor = Tensor(X, dtype="float32").opcodes().replace(name("torch", "float32"), doubled)
+    content = TorchFile(dictionary({"t": tensor}), {"0": X.tobytes()}).zip_bytes()
+    with _open(tmp_path, content) as dump:
+        assert [remark.message for remark in dump.remarks] == ["has an unknown dtype"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array(["ab", "c"]),
+        np.array([b"ab", b"c"]),
+        np.array(["2024-01-01"], "M8[ns]"),
+        np.array([1], "m8[s]"),
+        np.array([True]),
+    ],
+)
+def test_texts_and_times_are_passed_over(tmp_path: Path, values: Any) -> None:
+    items = pickle.dumps({"a": values}, 2)[:-1]
+    with _open(tmp_path, TorchFile(items).zip_bytes()) as dump:
+        assert [(remark.message, remark.failure) for remark in dump.remarks] == [
+            ("tensors of no float type passed over", False)
+        ]
+
+
+@pytest.mark.parametrize("code", ["i" + "9" * 5000, "i99999", "f" + "9" * 5000])
+def test_codes_of_numpy_without_end_are_refused(tmp_path: Path, code: str) -> None:
+    array = pickle.dumps(X, 2)[:-1].replace(
+        b"X\2\0\0\0f4", b"X" + len(code).to_bytes(4, "little") + code.encode()
+    )
+    content = TorchFile(dictionary({"a": array})).zip_bytes()
+    with _open(tmp_path, content) as dump:
+        assert not dump
+        assert [remark.failure for remark in dump.remarks] == [True]
 
 
 def test_a_missing_storage_is_named(tmp_path: Path) -> None:

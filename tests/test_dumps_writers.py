@@ -276,6 +276,19 @@ def test_pipeline_stages_are_not_the_same_tensor(tmp_path: Path) -> None:
     assert not counted.problems
 
 
+def test_how_many_stages_chunks_are_numbered_by_is_said(tmp_path: Path) -> None:
+    for stage in range(2):
+        path = f"dgrads/iter_0000001/mp_rank_00_00{stage}.pth"
+        layer = {"decoder.layers.0.mlp.linear_fc1/output0": Tensor(X)}
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(_nested({"model_chunk0": layer, "model_chunk1": layer}))
+    scan = dumps.scan(tmp_path, layers_per_stage=3)
+    assert [ref.layer for ref in scan] == [0, 6, 3, 9]
+    (problem,) = scan.problems
+    assert not problem.failure
+    assert "as if there were 2 pipeline stages" in problem.message
+
+
 def _nested(tensors: dict[str, dict[str, Tensor]]) -> bytes:
     inner = {
         name: dictionary({key: tensor.opcodes() for key, tensor in group.items()})

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from numscope.engines import Threads, usable_cpus
+from numscope.engines import Threads
+from numscope.resources import usable_cpus
 
 
 def _square(n: int) -> int:
@@ -151,3 +152,65 @@ def test_only_cpus_that_this_process_may_use_count() -> None:
         assert usable_cpus() == 1
     finally:
         os.sched_setaffinity(0, allowed)
+
+
+# Waiting for files.
+
+
+def test_while_one_waits_for_a_file_another_computes() -> None:
+    read = threading.Event()
+
+    with Threads(1, readers=1) as engine:
+
+        def work(n: int) -> int:
+            if n == 0:
+                with engine.while_reading():
+                    assert read.wait(10)
+            else:
+                read.set()
+            return n
+
+        assert list(engine.map(work, range(2))) == [0, 1]
+
+
+def test_no_more_compute_at_once_than_there_are_jobs() -> None:
+    computing: set[int] = set()
+    most: list[int] = []
+
+    with Threads(2, readers=3) as engine:
+
+        def work(n: int) -> None:
+            with engine.while_reading():
+                time.sleep(0.002)
+            computing.add(n)
+            most.append(len(computing))
+            time.sleep(0.002)
+            computing.discard(n)
+
+        list(engine.map(work, range(60)))
+    assert max(most) == 2
+
+
+def test_when_the_process_is_stopped_work_gives_up_at_its_next_reading() -> None:
+    class Stopped(BaseException):
+        """As a signal raises it."""
+
+    read: list[int] = []
+
+    def items() -> Iterator[int]:
+        yield 0
+        while not read:
+            time.sleep(0.001)
+        raise Stopped
+
+    with pytest.raises(Stopped), Threads(1) as engine:
+
+        def work(_: int) -> None:
+            while True:
+                with engine.while_reading():
+                    read.append(1)
+
+        list(engine.map(work, items()))
+    count = len(read)
+    time.sleep(0.01)
+    assert len(read) == count

@@ -75,7 +75,7 @@ def test_the_whole_set_is_reproduced_where_it_is_supported() -> None:
             continue
         assert not found or record["use"] == "informative", (record["id"], found)
         outcomes["informative" if found else "reproduced"] += 1
-    assert outcomes["unsupported"] <= 12
+    assert outcomes["unsupported"] == 3  # casts of scales that no project quantizes with
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -195,6 +196,26 @@ def test_a_dead_tile_takes_all_of_its_values_with_it() -> None:
     assert (found.zeros, found.zeros_after, found.underflow_count) == (2, 1 / 8, 0)
     assert (found.zero_rows, found.row_count) == (1, 2)
     assert found.sum_xx == 14.0
+
+
+@given(tensors(is_finite=False), st.sampled_from([(1, 16), (16, 1), (16, 16), (3, 5)]))
+def test_a_choice_between_scales_is_the_same_for_any_panels(
+    x: NDArray[Any], tile: tuple[int, int]
+) -> None:
+    recipe = replace(numscope.recipe("te-nvfp4-4over6"), tile=tile)
+    found = numscope.measure(x, recipe)
+    with small_panels():
+        assert_agree(record(numscope.measure(x, recipe)), record(found))
+    y = numscope.quantize(x, recipe).values
+    kept = np.isfinite(reference.to_float32(x)) & np.isfinite(y)
+    errors = np.abs(x.astype(np.float64) - y)[kept]
+    assert found.max_abs_error == errors.max(initial=0)
+
+
+def test_four_over_six_errs_less_than_six() -> None:
+    x = np.random.default_rng(0).standard_normal((64, 256)).astype(np.float32)
+    found = numscope.measure(x, numscope.recipe("te-nvfp4-4over6:four_over_six=squared"))
+    assert found.sum_ee < numscope.measure(x, numscope.recipe("te-nvfp4")).sum_ee
 
 
 def test_all_nan() -> None:

@@ -25,17 +25,21 @@ PACKAGE = REPOSITORY / "numscope"
 #: Imports point only upward in this list, which is the one of DESIGN.md with what came later. A new
 #: module has its place in it, a package its own: inside it, imports are its own matter.
 ORDER = (
-    *("errors", "formats", "recipes", "compiling", "kernels", "scales", "quantize", "measure"),
-    *("panels", "tiling", "streaming", "dumps", "tables", "amounts", "engines", "plans"),
-    *("analysis", "series", "findings", "rules", "comparison", "views", "palette", "axes"),
-    *("legend", "styles", "charts", "heatmaps", "gallery"),
-    *("results", "progress", "console", "inventory", "__init__", "options"),
+    *("version", "errors", "formats", "recipes", "checks", "catalogue", "written", "costs"),
+    *("inputs", "compiling", "extremes", "kernels", "expressions", "scales", "quantize", "measure"),
+    *("panels", "tiling", "streaming", "dumps", "writing", "tables", "sorting", "amounts"),
+    *("resources", "engines", "clusters", "plans", "capture", "growing", "shards", "parts"),
+    *("runs", "strips", "outcomes", "analysis", "workers", "series", "findings", "rules"),
+    *("comparison", "views", "palette", "axes", "legend", "styles", "charts", "heatmaps"),
+    *("report", "tensorboard", "gallery", "results", "merging", "progress", "console", "logs"),
+    *("batches", "recipe_pages", "inventory", "__init__", "stopping", "options", "batch_options"),
     *("commands", "cli", "__main__"),
 )
 
 #: What looks downward all the same, inside a function: the names that a notebook wants are at the
 #: top, beside the values that they give, and what they run is compiled when it is needed.
 FACADES = {
+    "recipes": {"checks", "written"},
     "quantize": {"panels", "tiling"},
     "measure": {"streaming"},
 }
@@ -44,7 +48,7 @@ MODULES = {
     ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
     for path in sorted(PACKAGE.rglob("*.py"))
 }
-#: Of the modules in the list, and of the package among them as a whole.
+#: Of the modules in the list, and of the packages among them as a whole.
 PLACES = {name: name.split(".")[0] for name in MODULES}
 
 
@@ -87,6 +91,11 @@ def _foreign(name: str) -> set[str]:
     return tops - sys.stdlib_module_names - {"numscope"}
 
 
+def _as_listed(name: str) -> str:
+    """A module's name, but of the commands, which are alike in what they know, their package's."""
+    return "commands" if PLACES[name] == "commands" else name
+
+
 def test_every_module_has_its_place() -> None:
     assert {*PLACES.values()} == {*ORDER}
 
@@ -108,30 +117,39 @@ def test_reading_dumps_knows_of_nothing_but_errors(name: str) -> None:
     assert {PLACES[other] for other, _ in _own(name)} <= {"dumps", "errors"}
 
 
-def test_reading_dumps_has_no_circle() -> None:
-    graph = {name: {other for other, _ in _own(name)} for name in MODULES if "dumps." in name}
-    assert tuple(TopologicalSorter(graph).static_order())[-1] == "dumps.__init__"
+@pytest.mark.parametrize("package", ["dumps", "capture", "findings"])
+def test_a_package_has_no_circle(package: str) -> None:
+    inside = [name for name in MODULES if PLACES[name] == package]
+    graph = {name: {other for other, _ in _own(name) if other in inside} for name in inside}
+    assert tuple(TopologicalSorter(graph).static_order())[-1] == f"{package}.__init__"
 
 
 @pytest.mark.parametrize(
     ("package", "modules"),
     [
-        ("click", {"cli", "commands", "options"}),
-        ("rich", {"cli", "commands", "console", "inventory", "progress"}),
+        ("click", {"batch_options", "cli", "commands", "options"}),
+        ("rich", {"cli", "commands", "console", "inventory", "logs", "progress", "recipe_pages"}),
         ("matplotlib", {"axes", "charts", "heatmaps", "legend", "styles"}),
-        ("numba", {"compiling", "kernels"}),
+        ("numba", {"compiling", "extremes", "kernels"}),
         ("safetensors", set()),
-        ("torch", set()),
+        ("distributed", {"clusters"}),
+        ("fsspec", {"dumps.remote"}),
+        ("torch", {name for name in MODULES if PLACES[name] == "capture"}),
+        ("plotly", {"report.__init__"}),
+        ("tensorboard", {"tensorboard"}),
         ("pandas", set()),
     ],
 )
 def test_a_library_is_known_to_few(package: str, modules: set[str]) -> None:
-    assert {PLACES[name] for name in MODULES if package in _foreign(name)} <= modules
+    assert {_as_listed(name) for name in MODULES if package in _foreign(name)} <= modules
 
 
 def test_what_is_imported_is_required() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    required = {re.split(r"[><=\[ ]", line)[0] for line in project["dependencies"]}
+    extras = project["optional-dependencies"]
+    lines = [*project["dependencies"], *extras["dask"], *extras["remote"]]
+    lines += [*extras["capture"], *extras["report"], *extras["tensorboard"]]
+    required = {re.split(r"[><=\[ ]", line)[0] for line in lines}
     assert set().union(*map(_foreign, MODULES)) <= required
 
 
@@ -166,15 +184,16 @@ def _attributes(name: str) -> set[str]:
 @pytest.mark.parametrize(
     ("what", "modules"),
     [
-        ("os.environ", {"compiling"}),  # where numba looks for a cache is said there
+        # Where numba looks for a cache, what SLURM says of a task, and threads that BLAS may have.
+        ("os.environ", {"compiling", "batch_options", "cli"}),
         ("sys.exit", {"cli"}),
         ("sys.argv", {"cli"}),
-        ("sys.stdout", {"cli"}),
+        ("sys.stdout", {"cli", "commands"}),
         ("click.echo", {"cli", "commands"}),
     ],
 )
 def test_the_process_belongs_to_the_command_line(what: str, modules: set[str]) -> None:
-    assert {PLACES[name] for name in MODULES if what in _attributes(name)} <= modules
+    assert {_as_listed(name) for name in MODULES if what in _attributes(name)} <= modules
 
 
 def test_public_names_are_there_and_described() -> None:
@@ -191,9 +210,9 @@ def test_unknown_names_are_refused() -> None:
 
 ONE_LOOP = """
 import numpy as np
-from numscope import kernels
+from numscope import extremes
 x = np.empty((1, 2), np.float32)
-kernels.widen_bfloat16(np.array([[0x3F80, 0xC000]], np.uint16), x)
+extremes.widen_bfloat16(np.array([[0x3F80, 0xC000]], np.uint16), x)
 assert x.tolist() == [[1.0, -2.0]]
 """
 
@@ -239,7 +258,7 @@ def test_loops_are_compiled_once_where_nothing_can_be_written(
     first = _run(read_only, tmp_path)
     assert (first.returncode, first.stderr) == (0, "")
     kept = _compiled(tmp_path)
-    assert [name.split("-")[0] for name in kept] == ["kernels.widen_bfloat16"]
+    assert [name.split("-")[0] for name in kept] == ["extremes.widen_bfloat16"]
     assert _compiled(tmp_path / "tmp" / f"numscope-{os.getuid()}") == kept
     second = _run(read_only, tmp_path)
     assert (second.returncode, second.stderr) == (0, "")

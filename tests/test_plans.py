@@ -195,7 +195,7 @@ def test_each_oddity_is_remarked_once(other: dict[str, Any], message: str) -> No
 
 
 def test_without_any_step_all_are_charted_at_step_0() -> None:
-    undated = ref(path="x", step=None, tokens=None)
+    undated = ref(path="x", key=(), step=None, tokens=None)
     assert _remarks(_scan(undated)) == [("x", "no step is named: it is charted at step 0")]
 
 
@@ -213,11 +213,16 @@ def test_tokens_without_a_step_are_enough_to_chart() -> None:
 
 
 def test_layers_and_steps_that_are_not_there_are_named() -> None:
-    asked = Selection(layers=frozenset({0, 9, 10, 11}), steps=frozenset({0, 61}))
+    asked = Selection(layers=frozenset({0, 9, 11}), steps=frozenset({0, 61}))
     assert _remarks(FOUND, asked)[-2:] == [
-        ("dumps", "has no layer 9-11"),
+        ("dumps", "has no layer 9,11"),
         ("dumps", "has no step 61"),
     ]
+
+
+def test_a_range_only_narrows() -> None:
+    asked = Selection(layers=frozenset(range(40)), steps=frozenset(range(1000)))
+    assert not [where for where, message in _remarks(FOUND, asked) if "has no" in message]
 
 
 @pytest.mark.parametrize(

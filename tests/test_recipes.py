@@ -128,6 +128,8 @@ def test_recipes_that_give_the_same_bits_are_equal(
         ({"scale": "e4m3", "scale_from": "max/amax"}, "does not give a scale in float8_e4m3fn"),
         ({"scale": "e4m3", "scale_from": "(amax/max)/outer"}, "needs outer=tensor, row or column"),
         ({"outer": "tensor"}, "outer=tensor needs scale=float8_e4m3fn"),
+        ({"outer_limit": 256.0}, "outer_limit=256.0 needs two levels of scales"),
+        ({"four_over_six": "squared"}, "four_over_six=squared needs scale_from="),
         ({"apply": "multiply_levels"}, "needs two levels of scales"),
         ({"scale": "e4m3", "nonfinite": "nan"}, "needs a scale other than float8_e4m3fn"),
         ({"nonfinite": "largest"}, "needs a scale that is a power of two"),

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from numscope import tables
 from numscope.errors import ResultsError
-from numscope.results import Results, claim, part_name
-from numscope.tables import Row
+from numscope.parts import part_name
+from numscope.results import Results, claim
 from tests.examples import layer_rows, row
 
 ADVICE = "choose another folder with --out, or replace them with --fresh"
@@ -108,7 +107,8 @@ def test_a_folder_on_a_read_only_disk_is_refused() -> None:
 
 def test_tables_are_read_back_as_they_were_kept(tmp_path: Path) -> None:
     rows, results = [row(), row(step=120)], Results(tmp_path)
-    results.keep_tables(rows, layer_rows(*rows))
+    results.keep_tensors(rows)
+    results.keep_layers(layer_rows(*rows))
     assert _names(tmp_path) == ["layers.csv", "tensors.csv"]
     assert results.tensor_rows() == rows
     assert results.layer_rows() == layer_rows(*rows)
@@ -129,7 +129,8 @@ def test_a_missing_table_comes_with_the_command_that_makes_it(
 
 def test_the_tables_are_listed_with_what_explains_them(tmp_path: Path) -> None:
     assert Results(tmp_path).tables == [
-        tmp_path / name for name in ("tensors.csv", "layers.csv", "findings.md", "run.json")
+        tmp_path / name
+        for name in ("tensors.csv", "layers.csv", "findings.md", "findings.csv", "run.json")
     ]
 
 
@@ -172,22 +173,12 @@ def test_without_earlier_charts_there_is_nothing_to_remove(tmp_path: Path) -> No
 
 def test_parts_of_files_that_are_gone_are_removed(tmp_path: Path) -> None:
     results = Results(tmp_path)
+    results.parts.mkdir()
     for path in ("a.safetensors", "rank1/a.safetensors", "b.npy"):
-        results.keep_part(path, [row(path=path)])
+        (results.parts / part_name(path)).write_text(path)
     results.forget_parts(but=["rank1/a.safetensors", "new.npy"])
-    (kept,) = (tmp_path / "parts").iterdir()
-    assert tables.read_csv(kept, Row) == [row(path="rank1/a.safetensors")]
-
-
-def test_parts_have_names_of_their_own_of_bounded_length() -> None:
-    paths = ["a.npy", "a/b.npy", "a_b.npy", "A.npy", "x" * 4000, os.fsdecode(b"\xff.npy")]
-    names = {part_name(path) for path in paths}
-    assert len(names) == len(paths)
-    assert {len(name) for name in names} == {28}
-
-
-def test_a_part_has_the_name_that_it_had_in_earlier_versions() -> None:
-    assert part_name("step_000000.safetensors") == "31759425504ade127fed91fe.csv"
+    (kept,) = results.parts.iterdir()
+    assert kept.read_text() == "rank1/a.safetensors"
 
 
 def test_what_cannot_be_removed_is_named(tmp_path: Path) -> None:

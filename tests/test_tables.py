@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numscope import measure, recipe, tables
+from numscope import measure, recipe, tables, writing
 from numscope.errors import ResultsError
 from numscope.measure import ErrorSums
 from numscope.tables import LayerRow, Measured, Row
@@ -285,7 +285,7 @@ def test_a_full_disk_leaves_the_file_that_was_there(tmp_path: Path) -> None:
 
 def test_a_full_disk_leaves_no_partial_file(tmp_path: Path) -> None:
     with _files_of_at_most(1000), pytest.raises(ResultsError):
-        tables.write_bytes(tmp_path / "charts" / "a.png", bytes(2000))
+        writing.write_bytes(tmp_path / "charts" / "a.png", bytes(2000))
     assert list(tmp_path.rglob("*.*")) == []
 
 
@@ -301,7 +301,7 @@ def test_nobody_sees_a_file_before_it_is_whole(
         return rename(self, target)
 
     monkeypatch.setattr(Path, "replace", watch)
-    tables.write_text(tmp_path / "findings.md", "whole")
+    writing.write_text(tmp_path / "findings.md", "whole")
     assert seen == []
     assert [path.name for path in tmp_path.iterdir()] == ["findings.md"]
 
@@ -309,7 +309,7 @@ def test_nobody_sees_a_file_before_it_is_whole(
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ResultsError, match=r"cannot write .*file/a\.csv: (Not a dir|File exists)"):
-        tables.write_text(tmp_path / "file" / "a.csv", "")
+        writing.write_text(tmp_path / "file" / "a.csv", "")
 
 
 # Reading.

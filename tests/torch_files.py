@@ -125,3 +125,20 @@ def file_of(**tensors: Tensor) -> TorchFile:
         dictionary({key: tensor.opcodes() for key, tensor in tensors.items()}),
         {tensor.key: tensor.values.tobytes() for tensor in tensors.values()},
     )
+
+
+def colliding_pairs(count: int) -> list[tuple[int, int]]:
+    """Pairs of numbers that Python hashes alike, by solving what it does with the second."""
+    prime_1, prime_2, prime_5 = 11400714785074694791, 14029467366897019727, 2870177450012600261
+    mask = (1 << 64) - 1
+    inverse = pow(prime_2, -1, 1 << 64)
+    pairs: list[tuple[int, int]] = []
+    first = 0
+    while len(pairs) < count:
+        acc = (prime_5 + first * prime_2) & mask
+        acc = ((acc << 31 | acc >> 33) & mask) * prime_1 & mask
+        second = (0x123456789ABCDEF - acc) * inverse & mask
+        if second < (1 << 61) - 1:
+            pairs.append((first, second))
+        first += 1
+    return pairs

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from numscope.commands.answering import answering
 from numscope.errors import UsageError
 from numscope.options import Command, verbosity
 
@@ -30,7 +31,7 @@ FAILED = 1
     type=click.Path(path_type=Path),
     multiple=True,
     metavar="FILE.toml",
-    help='A file with rules = ["underflow<0.01", …]; can be repeated.',
+    help='A file with rules = ["underflow<0.01", ...]; can be repeated.',
 )
 @click.option("--json", "as_json", is_flag=True, help="Answer as a JSON list, an object per rule.")
 @verbosity
@@ -57,8 +58,6 @@ def check(
       numscope check results 'saturated<=0' 'sqnr_db[activation,layers 0-4]>25' --json
       numscope check results --file rules.toml
     """
-    from rich.console import Console
-
     from numscope import console
     from numscope import rules as checking
     from numscope.results import Results
@@ -78,7 +77,8 @@ def check(
         lines = [_line(each, x_name) for each in shown]
         passed = sum(each.passed for each in outcomes)
         total = [] if quiet else [f"{passed} of {len(outcomes)} rules passed"]
-        console.print_lines(Console(), [*lines, *total])
+        with answering() as answer:
+            console.print_lines(answer, [*lines, *total])
     ctx.exit(0 if all(each.passed for each in outcomes) else FAILED)
 
 

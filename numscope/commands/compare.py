@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from numscope.commands.answering import answering
 from numscope.errors import NothingToDo, UsageError
 from numscope.options import Command, verbosity
 
@@ -62,9 +63,7 @@ def compare(
       numscope compare before after
       numscope compare run1 run2 run3 -o comparison --tolerance 1000000000
     """
-    from rich.console import Console
-
-    from numscope import comparison, console, tables
+    from numscope import comparison, console, writing
     from numscope.gallery import comparison_files
 
     if len(results) < 2:
@@ -73,16 +72,17 @@ def compare(
     found = comparison.pairs(runs, tolerance)
     if not any(pair.points and pair.layers for pair in found):
         raise NothingToDo("the results have no chart, layer and tokens in common")
-    answer = comparison.text(runs, found)
-    tables.write_text(out / "differences.csv", comparison.to_csv(found))
-    tables.write_text(out / "compare.md", answer)
+    said = comparison.text(runs, found)
+    writing.write_text(out / "differences.csv", comparison.to_csv(found))
+    writing.write_text(out / "compare.md", said)
     written = [out / "differences.csv", out / "compare.md"]
     for name, content in comparison_files(runs, suffix=suffix).items():
-        tables.write_bytes(out / "charts" / name, content)
+        writing.write_bytes(out / "charts" / name, content)
         written.append(out / "charts" / name)
     if not quiet:
-        console.print_lines(Console(), [*answer.splitlines()[2:], ""])
-        console.print_written(Console(), written)
+        with answering() as answer:
+            console.print_lines(answer, [*said.splitlines()[2:], ""])
+            console.print_written(answer, written)
 
 
 def _runs(results: Sequence[Path], recipe: str | None) -> list[Run]:

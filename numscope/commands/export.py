@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from numscope.commands.answering import answering
 from numscope.errors import NothingToDo, UsageError
 from numscope.options import Command, results_argument, verbosity
 
@@ -37,8 +38,6 @@ def export(
       numscope export --tensorboard runs/numscope
       numscope export results --tensorboard runs/numscope
     """
-    from rich.console import Console
-
     from numscope import console
     from numscope.gallery import tables_of
     from numscope.results import Results
@@ -51,4 +50,5 @@ def export(
         raise NothingToDo(f"{results} has no tensor with a layer number: nothing to export")
     written = write(tensorboard, charts)
     if not quiet:
-        console.print_written(Console(), written)
+        with answering() as answer:
+            console.print_written(answer, written)

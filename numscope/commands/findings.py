@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from numscope.commands.answering import answering
 from numscope.options import Command, results_argument, verbosity
 
 
@@ -30,8 +31,6 @@ def findings(results: Path, *, as_json: bool, quiet: bool, verbose: bool) -> Non
       numscope findings
       numscope findings results --json
     """
-    from rich.console import Console
-
     from numscope import console
     from numscope.findings import find, to_json
     from numscope.gallery import tables_of
@@ -42,4 +41,6 @@ def findings(results: Path, *, as_json: bool, quiet: bool, verbose: bool) -> Non
     if as_json:
         click.echo(json.dumps([to_json(each) for each in found], indent=2))
     else:
-        console.print_findings(Console(), found, most=None if verbose else console.MOST_FINDINGS)
+        with answering() as answer:
+            most = None if verbose else console.MOST_FINDINGS
+            console.print_findings(answer, found, most=most)

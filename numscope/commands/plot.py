@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from numscope.commands.answering import answering
 from numscope.errors import NothingToDo
 from numscope.options import Command, Kinds, Numbers, results_argument, verbosity
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="How tokens that are all zero enter that mean.",
 )
-@click.option("--loss", "is_loss", is_flag=True, help="Draw 1 − distortion, on a log axis.")
+@click.option("--loss", "is_loss", is_flag=True, help="Draw 1 - distortion, on a log axis.")
 @click.option(
     "--smooth",
     type=click.IntRange(min=1),
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     help="Draw medians of N points, with the values faintly behind.",
 )
 @click.option("--mark-findings", is_flag=True, help="Number the findings in the charts.")
-@click.option("--heatmap", "has_heatmaps", is_flag=True, help="Heatmaps too: layer × tokens.")
+@click.option("--heatmap", "has_heatmaps", is_flag=True, help="Heatmaps too: layer x tokens.")
 @click.option(
     "--all-layers", "has_multiples", is_flag=True, help="A small chart for each layer too."
 )
@@ -107,8 +108,6 @@ def plot(
       numscope plot results --module mlp.fc1 --smooth 9 --mark-findings
       numscope plot results --heatmap --all-layers --yscale log
     """
-    from rich.console import Console
-
     from numscope import console
     from numscope.findings import find
     from numscope.gallery import chart_files, heatmap_files, tables_of
@@ -128,11 +127,12 @@ def plot(
     if has_multiples:
         files |= heatmap_files(charts, "layers", **shared, **look)
     written = folder.keep_charts(files)
-    if verbose:
-        Console().print(console.summary(charts))
-    if not quiet:
-        console.print_findings(Console(), found)
-        console.print_written(Console(), written)
+    with answering() as answer:
+        if verbose:
+            answer.print(console.summary(charts))
+        if not quiet:
+            console.print_findings(answer, found)
+            console.print_written(answer, written)
 
 
 def _rows(

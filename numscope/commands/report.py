@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from numscope.commands.answering import answering
 from numscope.errors import NothingToDo
 from numscope.options import Command, results_argument, verbosity
 
@@ -32,9 +33,7 @@ def report(results: Path, out: Path | None, *, quiet: bool, verbose: bool) -> No
       numscope report
       numscope report results -o run42.html
     """
-    from rich.console import Console
-
-    from numscope import console, tables
+    from numscope import console, writing
     from numscope.findings import find
     from numscope.gallery import tables_of
     from numscope.report import page
@@ -46,6 +45,7 @@ def report(results: Path, out: Path | None, *, quiet: bool, verbose: bool) -> No
     if not charts:
         raise NothingToDo(f"{results} has no tensor with a layer number: nothing to report")
     written = out or results / "report.html"
-    tables.write_text(written, page(charts, find(charts, rows), folder.run_facts()))
+    writing.write_text(written, page(charts, find(charts, rows), folder.run_facts()))
     if not quiet:
-        console.print_written(Console(), [written])
+        with answering() as answer:
+            console.print_written(answer, [written])

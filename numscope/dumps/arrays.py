@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numscope.dumps import packing, strided
+from numscope.dumps import bounds, packing, strided
 from numscope.errors import DumpError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class StoredArray:
     dtype
         Of its values in memory, in native byte order.
     shape
-        As saved; any number of dimensions.
+        As saved; up to 64 dimensions.
     strides
         In elements, none negative; `None` if the elements lie in C order without gaps.
     is_swapped
@@ -166,8 +166,9 @@ def contiguous_array(
     DumpError
         If it does not lie inside `source`.
     """
+    bounds.check_shape(shape, dtype.itemsize)
     if offset < 0 or offset + math.prod(shape) * dtype.itemsize > source.size:
-        raise DumpError(f"has the shape {list(shape)}, which is larger than what was saved")
+        raise DumpError(f"has the shape {bounds.shown(list(shape))}, larger than what was saved")
     return StoredArray(source, offset, dtype, shape, is_swapped=is_swapped)
 
 
@@ -181,8 +182,9 @@ def packed_array(
     DumpError
         If it does not lie inside `source`.
     """
+    bounds.check_shape(shape, dtype.itemsize)
     if offset < 0 or offset + (math.prod(shape) * bits + 7) // 8 > source.size:
-        raise DumpError(f"has the shape {list(shape)}, which is larger than what was saved")
+        raise DumpError(f"has the shape {bounds.shown(list(shape))}, larger than what was saved")
     return StoredArray(source, offset, dtype, shape, packed_bits=bits)
 
 
@@ -211,14 +213,16 @@ def strided_array(
     """
     if len(shape) != len(strides):
         raise DumpError(f"has {len(shape)} dimensions but {len(strides)} strides")
-    if offset < 0 or min((*shape, *strides), default=0) < 0:
-        raise DumpError("has a negative size, stride or offset")
+    bounds.check_shape(shape, dtype.itemsize)
+    if not (bounds.is_size(offset) and all(map(bounds.is_size, strides))):
+        raise DumpError("has a stride or an offset that is negative or too large")
     # Python's integers do not overflow, and a view of terabytes of one value is legal.
     count = math.prod(shape)
     last = sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True)) if count else -1
     if offset + (last + 1) * dtype.itemsize > source.size:
         raise DumpError(
-            f"has the shape {list(shape)} and strides {list(strides)}, which leave the saved data"
+            f"has the shape {bounds.shown(list(shape))} and strides {bounds.shown(list(strides))}, "
+            "which leave the saved data"
         )
     plain = _c_strides(shape)
     is_plain = count == 0 or all(

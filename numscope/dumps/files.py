@@ -8,17 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from numscope.dumps import npy, npz, safetensors, torch
 from numscope.dumps.arrays import StoredArray
 from numscope.dumps.contents import Opened
 from numscope.dumps.dtypes import FLOAT_TYPES
+from numscope.dumps.folders import Folder, folder_at
 from numscope.dumps.foreign import refuse_disguise
 from numscope.dumps.refs import Key
-from numscope.dumps.scratch import Scratch, unpack_gzip
-from numscope.dumps.sources import FileSource, MemorySource, Source, open_source, read_bytes
+from numscope.dumps.scratch import GZIP_MAGIC, Scratch, unpack_gzip
+from numscope.dumps.sources import MemorySource, OpenFile, Source, Stamp, read_bytes
 from numscope.errors import DumpError, UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _SMALL = 1 << 15
 """Files of up to this many bytes are read at once: a dump may have a hundred thousand of them."""
 
-_GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_SUFFIX = ".gz"
 
 HEAD_SIZE = 512
@@ -98,6 +97,8 @@ class DumpFile(Mapping[Key, StoredArray]):
         The entry of `FILE_FORMATS` that read it.
     size
         Of the file, in bytes.
+    stamp
+        Its size and when it was changed last, as it was when it was opened.
     metadata
         What the file says about itself, as strings.
     remarks
@@ -105,7 +106,7 @@ class DumpFile(Mapping[Key, StoredArray]):
     """
 
     def __init__(
-        self, file: FileSource, scratch: Scratch, file_format: FileFormat, contents: Contents
+        self, file: OpenFile, scratch: Scratch, file_format: FileFormat, contents: Contents
     ) -> None:
         self._file = file
         self._scratch = scratch
@@ -114,6 +115,7 @@ class DumpFile(Mapping[Key, StoredArray]):
         self._passed_over = contents.passed_over
         self.format = file_format
         self.size: int = file.size
+        self.stamp = file.opened
         self.metadata: Mapping[str, str] = contents.metadata
         self.remarks: tuple[Remark, ...] = contents.remarks
 
@@ -142,12 +144,23 @@ class DumpFile(Mapping[Key, StoredArray]):
         """The keys of all tensors, also of those that are passed over."""
         return frozenset(self._arrays) | self._passed_over
 
+    @property
+    def stamp_now(self) -> Stamp:
+        """The stamp as it is now: another one if the file has changed since it was opened.
+
+        Raises
+        ------
+        DumpError
+            If the file system can no longer tell.
+        """
+        return self._file.stamp
+
     def close(self) -> None:
         """Close the file, if it is open. The tensors can no longer be read."""
         if not self._is_closed:
             self._is_closed = True
             self._scratch.close()
-            os.close(self._file.descriptor)
+            self._file.close()
 
 
 def format_by_name(path: str) -> FileFormat | None:
@@ -163,7 +176,9 @@ def stem_of(file_name: str) -> str:
     return file_name[: len(name) - max(map(len, ends), default=0)]
 
 
-def open_file(root: str | os.PathLike[str], path: str, *, npy_dtype: str | None = None) -> DumpFile:
+def open_file(
+    root: str | os.PathLike[str] | Folder, path: str, *, npy_dtype: str | None = None
+) -> DumpFile:
     """Open a dump file of any known format, reading no more than its header.
 
     Parameters
@@ -188,7 +203,7 @@ def open_file(root: str | os.PathLike[str], path: str, *, npy_dtype: str | None 
 
 
 def open_if_known(
-    root: str | os.PathLike[str], path: str, *, npy_dtype: str | None = None
+    root: str | os.PathLike[str] | Folder, path: str, *, npy_dtype: str | None = None
 ) -> DumpFile | None:
     """Open a dump file, or give `None` if neither its name nor its bytes are those of a format.
 
@@ -199,29 +214,49 @@ def open_if_known(
     """
     if npy_dtype is not None and npy_dtype not in FLOAT_TYPES:
         raise UsageError(f"unknown dtype {npy_dtype!r}; known are {', '.join(FLOAT_TYPES)}")
-    file = open_source(Path(root, path))
-    scratch = Scratch()
+    file = folder_at(root).open(path)
+    scratch = Scratch(file.size)
     dump = None
     try:
-        found = _read(file, scratch, format_by_name(path), npy_dtype)
+        found = _read_or_refuse(file, scratch, format_by_name(path), npy_dtype)
         if found is not None:
             dump = DumpFile(file, scratch, *found)
         return dump
     finally:
         if dump is None:
             scratch.close()
-            os.close(file.descriptor)
+            file.close()
+
+
+_UNEXPECTED = (ValueError, OverflowError, RecursionError, MemoryError)
+"""What Python raises when a file asks for too much; readers refuse what they know of themselves."""
+
+
+def _read_or_refuse(
+    file: OpenFile, scratch: Scratch, by_name: FileFormat | None, npy_dtype: str | None
+) -> tuple[FileFormat, Contents] | None:
+    """Read a file as `_read` does, whatever is in it.
+
+    Raises
+    ------
+    DumpError
+        If it cannot be read, also where its reader did not think of it.
+    """
+    try:
+        return _read(file, scratch, by_name, npy_dtype)
+    except _UNEXPECTED as error:
+        raise DumpError(f"is damaged in an unknown way ({type(error).__name__})") from error
 
 
 def _read(
-    file: FileSource, scratch: Scratch, by_name: FileFormat | None, npy_dtype: str | None
+    file: OpenFile, scratch: Scratch, by_name: FileFormat | None, npy_dtype: str | None
 ) -> tuple[FileFormat, Contents] | None:
     """Recognise a file, by its first bytes rather than by its name, and read what it holds."""
     source: Source = file
     if file.size <= _SMALL:
         source = MemorySource(read_bytes(file, 0, file.size))
     head = read_bytes(source, 0, HEAD_SIZE)
-    if by_name is not None and head.startswith(_GZIP_MAGIC):
+    if by_name is not None and head.startswith(GZIP_MAGIC):
         source = unpack_gzip(file, scratch)
         head = read_bytes(source, 0, HEAD_SIZE)
     by_bytes = next((entry for entry in FILE_FORMATS if entry.looks_like(head)), None)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from numscope.dumps.contents import Remark
 from numscope.dumps.places import Identity
-from numscope.dumps.refs import Problem, TensorRef
+from numscope.dumps.refs import Key, Problem, TensorRef, key_text
+from numscope.dumps.sources import Stamp
 
 
 @dataclass(slots=True)
@@ -17,12 +20,19 @@ class Gathered:
     problems: list[Problem] = field(default_factory=list)
     counts: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     foreign: set[str] = field(default_factory=set)
+    stamps: dict[str, Stamp] = field(default_factory=dict)
     files: int = 0
     bytes: int = 0
 
     def add_failure(self, where: str, message: str) -> None:
         """Note that something could not be read."""
         self.problems.append(Problem(where, message))
+
+    def add_unreadable(self, path: str, message: str, stamp: Stamp | None) -> None:
+        """Note that a file could not be read, and its state then: it may not be finished yet."""
+        self.add_failure(path, message)
+        if stamp is not None:
+            self.stamps[path] = stamp
 
     def add_foreign(self, where: str, message: str) -> None:
         """Note, once for each place, what is there instead of a dump."""
@@ -35,8 +45,17 @@ class Gathered:
         if remark.count and not remark.failure:
             self.counts.setdefault(remark.message, []).append((path, remark.count))
             return
-        where = path if remark.key is None else f"{path}:{'/'.join(map(str, remark.key))}"
+        where = path if remark.key is None else f"{path}:{key_text(remark.key)}"
         self.problems.append(Problem(where, remark.message, failure=remark.failure))
+
+    def add_alike(self, path: str, keys: Iterable[Key]) -> None:
+        """Note where tensors of a file have different keys that tables write alike."""
+        counts = Counter(map(key_text, keys))
+        alike = [text for text, count in counts.items() if count > 1]
+        if alike:
+            message = f"tables call {counts[alike[0]]} tensors of this file the same"
+            more = f", and so {len(alike) - 1} more names" if len(alike) > 1 else ""
+            self.problems.append(Problem(f"{path}:{alike[0]}", message + more, failure=False))
 
     def all_problems(self, others: list[Problem]) -> tuple[Problem, ...]:
         """Give all failures and remarks, each in one line, one for each remark that counts."""

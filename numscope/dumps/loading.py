@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from numscope.dumps.refs import TensorRef
 
-_MOST_DIMENSIONS = 64  # NumPy's own limit
-
 
 def load(ref: TensorRef) -> NDArray[Any]:
     """Read a whole tensor.
@@ -28,10 +26,13 @@ def load(ref: TensorRef) -> NDArray[Any]:
     DumpError
         If the file cannot be read, or no longer holds what was found there.
     """
-    if len(ref.shape) > _MOST_DIMENSIONS:
-        raise DumpError(f"{ref.name} has {len(ref.shape)} dimensions; NumPy has at most 64")
     with open_file(ref.root, ref.path, npy_dtype=ref.dtype) as dump:
         array = dump.get(ref.key)
         if array is None or array.shape != ref.shape or str(array.dtype) != ref.dtype:
             raise DumpError(f"{ref.name} has changed since it was scanned")
-        return array.read(0, array.rows).reshape(ref.shape)
+        try:
+            return array.read(0, array.rows).reshape(ref.shape)
+        except MemoryError as error:
+            raise DumpError(
+                f"{ref.name} is larger than the memory: {array.nbytes} bytes"
+            ) from error

@@ -13,6 +13,7 @@ import struct
 import sys
 from dataclasses import dataclass
 
+from numscope.dumps import bounds
 from numscope.dumps.arrays import StoredArray, strided_array
 from numscope.dumps.contents import NOT_FLOATING, Contents, Opened, Remark
 from numscope.dumps.dtypes import FLOAT_TYPES
@@ -23,14 +24,18 @@ MAGIC = b"\x93NUMPY"
 HEADER_LIMIT = 1 << 16
 """Far above what an array of floats can need, in bytes."""
 
-_DESCR = re.compile(r"([<>|=]?)([a-zA-Z])(\d*)")
+_DESCR = re.compile(r"([<>|=]?)([a-zA-Z])([0-9]{0,4})")
+_NO_FLOATS = re.compile(
+    r"[<>|=]?(?:[biuc][0-9]{1,2}|[SUa][0-9]{0,10}|[mM]8(?:\[[0-9]{0,9}[a-zA-Z]{1,9}\])?)"
+)
+"""Integers, booleans, complex numbers, texts and times such as `M8[ns]`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What the values of a descr are: a floating-point type, `None` for integers and the like."""
+    """What the values of a descr are, by the name and the bytes of their floating-point type."""
 
-    name: str | None
+    name: str
     itemsize: int
     order: str = "<"
 
@@ -54,8 +59,6 @@ _BITS = ("V1", "V2", "u1", "i1", "u2", "i2", "f1")
 
 _NEEDS_NAME = {"V1": "float8_e4m3fn", "u2": "bfloat16", "i2": "bfloat16"}
 """What has to be named, and what it often is."""
-
-_NO_FLOATS = "biucSUmM"
 
 
 def looks_like(head: bytes) -> bool:
@@ -90,28 +93,26 @@ def read_array(source: Source, npy_dtype: str | None) -> tuple[StoredArray | Non
     """
     descr, is_fortran, shape, start = _read_header(source)
     values = values_of(descr, npy_dtype)
+    if values is None:
+        return None, Remark(NOT_FLOATING, count=1)
     needed, available = math.prod(shape) * values.itemsize, source.size - start
     if needed > available:
         raise DumpError(f"is cut short: {needed} bytes were announced, {available} are there")
     array = array_of(source, start, values, shape, is_fortran=is_fortran)
-    if array is None:
-        return None, Remark(NOT_FLOATING, count=1)
     message = _UNCERTAIN.get(str(descr)[-2:]) if npy_dtype is None else None
     return array, Remark(message, count=1) if message else None
 
 
 def array_of(
     source: Source, start: int, values: Values, shape: tuple[int, ...], *, is_fortran: bool
-) -> StoredArray | None:
-    """Describe an array by NumPy's own terms, `None` if it holds integers or the like.
+) -> StoredArray:
+    """Describe an array by NumPy's own terms.
 
     Raises
     ------
     DumpError
         If it does not lie inside `source`.
     """
-    if values.name is None:
-        return None
     strides = tuple(
         math.prod(shape[:axis] if is_fortran else shape[axis + 1 :]) for axis in range(len(shape))
     )
@@ -148,15 +149,20 @@ def _fields(text: str) -> tuple[object, bool, tuple[int, ...]]:
     if not isinstance(header, dict) or set(header) != {"descr", "fortran_order", "shape"}:
         raise DumpError("has a header without exactly descr, fortran_order and shape")
     shape, is_fortran = header["shape"], header["fortran_order"]
-    if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape):
-        raise DumpError(f"has the shape {shape!r}; a tuple of whole numbers was expected")
+    if not isinstance(shape, tuple) or not bounds.are_sizes(shape):
+        raise DumpError(
+            f"has the shape {bounds.shown(shape)}; a tuple of at most {bounds.DIMENSION_LIMIT} "
+            "whole numbers below 2**63 was expected"
+        )
     if not isinstance(is_fortran, bool):
-        raise DumpError(f"has the fortran_order {is_fortran!r}; True or False was expected")
+        raise DumpError(
+            f"has the fortran_order {bounds.shown(is_fortran)}; True or False was expected"
+        )
     return header["descr"], is_fortran, shape
 
 
-def values_of(descr: object, npy_dtype: str | None) -> Values:
-    """Say what the values are, by a descr such as `<f4`.
+def values_of(descr: object, npy_dtype: str | None) -> Values | None:
+    """Say what the values are, by a descr such as `<f4`; `None` if no floating-point numbers.
 
     Raises
     ------
@@ -165,10 +171,12 @@ def values_of(descr: object, npy_dtype: str | None) -> Values:
     """
     if isinstance(descr, str) and descr in FLOAT_TYPES:
         return Values(descr, FLOAT_TYPES[descr].itemsize)
+    if isinstance(descr, str) and _is_passed_over(descr, npy_dtype):
+        return None
     match = _DESCR.fullmatch(descr) if isinstance(descr, str) else None
     if match is None:
         raise DumpError(
-            f"holds records or an unknown type ({descr!r}), not one floating-point type"
+            f"holds records or an unknown type ({bounds.shown(descr)}), not one floating-point type"
         )
     order, letter, size = match.groups()
     code = letter + size
@@ -185,6 +193,13 @@ def values_of(descr: object, npy_dtype: str | None) -> Values:
             f"has the descr {code}, which does not say what the values are; "
             f"--npy-dtype {_NEEDS_NAME[code]} would read them as that"
         )
-    if letter in _NO_FLOATS:
-        return Values(None, int(size or 1))
     raise DumpError(f"has values of descr {code}; known are {', '.join(_TYPES)}")
+
+
+def _is_passed_over(descr: str, npy_dtype: str | None) -> bool:
+    """Whether a descr is that of no floats, nor of bits that are or should be said to be some."""
+    code = descr.lstrip("<>|=")
+    if code in _NEEDS_NAME or _NO_FLOATS.fullmatch(descr) is None:
+        return False
+    is_bits = npy_dtype is not None and code in _BITS
+    return not (is_bits and FLOAT_TYPES[npy_dtype or ""].itemsize == int(code[1:]))

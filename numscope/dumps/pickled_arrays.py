@@ -9,11 +9,14 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from numscope.dumps import npy
+from numscope.dumps import bounds, npy
 from numscope.dumps.arrays import StoredArray
-from numscope.dumps.pickles import Broken, Builder, Global, Stateful
+from numscope.dumps.pickled_values import Broken, Builder, Global, Stateful
 from numscope.dumps.sources import MemorySource
 from numscope.errors import DumpError
+
+_ORDERS = ("<", ">", "=", "|")
+_CODE_LIMIT = 64
 
 
 @dataclass(slots=True)
@@ -25,7 +28,7 @@ class PickledType(Stateful):
 
     def set_state(self, state: tuple[Any, ...]) -> None:
         """Take the byte order out of (version, order, ...)."""
-        if isinstance(state[1], str):
+        if state[1] in _ORDERS:
             self.order = state[1]
 
 
@@ -73,7 +76,7 @@ class PickledArray(Stateful):
 
 
 def stored_array(array: PickledArray) -> StoredArray | None:
-    """Describe the values of an array, `None` if it holds integers or the like.
+    """Describe the values of an array, `None` if it holds integers, texts or the like.
 
     Raises
     ------
@@ -82,15 +85,18 @@ def stored_array(array: PickledArray) -> StoredArray | None:
     """
     if not isinstance(array.dtype, PickledType) or not isinstance(array.shape, tuple):
         raise DumpError("is a NumPy array that is not described as it should be")
-    if not all(type(length) is int and length >= 0 for length in array.shape):
+    if not bounds.are_sizes(array.shape):
         raise DumpError("is a NumPy array whose shape is no whole numbers from 0 on")
     values = npy.values_of(_descr(array.dtype), None)
+    if values is None:
+        return None
     data = array.data
     source = MemorySource(data) if isinstance(data, (bytes, bytearray)) else data
     if not isinstance(source, (MemorySource, EncodedText)):
         raise DumpError("is a NumPy array without its bytes")
     if source.size != math.prod(array.shape) * values.itemsize:
-        raise DumpError(f"is a NumPy array of shape {list(array.shape)} and {source.size} bytes")
+        shape = bounds.shown(list(array.shape))
+        raise DumpError(f"is a NumPy array of shape {shape} and {source.size} bytes")
     return npy.array_of(source, 0, values, array.shape, is_fortran=bool(array.is_fortran))
 
 
@@ -109,7 +115,9 @@ def _from_buffer(data: Any, dtype: Any, shape: Any, order: Any) -> PickledArray:
 
 def _dtype(code: Any, *_: Any) -> PickledType | Broken:
     name = code.name if isinstance(code, Global) and code.module == "ml_dtypes" else code
-    return PickledType(name) if isinstance(name, str) else Broken("has an unknown NumPy dtype")
+    if not isinstance(name, str) or len(name) > _CODE_LIMIT:
+        return Broken("has an unknown NumPy dtype")
+    return PickledType(name)
 
 
 def _encode(text: Any, _codec: Any = "latin1") -> EncodedText:

@@ -5,11 +5,13 @@ These are plain values that can be pickled and sent elsewhere; nothing here open
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    from numscope.dumps.sources import Stamp
 
 Kind = Literal["activation", "gradient", "weight", "output", "input_gradient", "weight_gradient"]
 
@@ -103,7 +105,12 @@ class TensorRef:
     @property
     def key_text(self) -> str:
         """The key as tables write it: its parts joined by `/`."""
-        return "/".join(str(part) for part in self.key)
+        return key_text(self.key)
+
+
+def key_text(key: Key) -> str:
+    """A key as tables and messages write it: its parts joined by `/`, which they may contain."""
+    return "/".join(map(str, key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +147,11 @@ class Scan:
     left_out
         Tensors that are not in `refs` because one with the same identity was found before them, or
         because a later sum contains them; a problem says so.
+    folder
+        The folder that paths are relative to; unlike `root` never a file.
+    stamps
+        By path, the size and time of the last change of every dump file, also of those that could
+        not be read.
     """
 
     root: str
@@ -148,6 +160,8 @@ class Scan:
     files: int = 0
     bytes: int = 0
     left_out: tuple[TensorRef, ...] = ()
+    folder: str = ""
+    stamps: Mapping[str, Stamp] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[TensorRef]:
         return iter(self.refs)

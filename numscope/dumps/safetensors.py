@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard
 
+from numscope.dumps import bounds
 from numscope.dumps.arrays import StoredArray, contiguous_array, packed_array
 from numscope.dumps.contents import NOT_FLOATING, Contents, Remark
 from numscope.dumps.dtypes import FLOAT_TYPES
@@ -140,9 +142,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Build a JSON object, each of whose names stands for one thing only."""
     result = dict(pairs)
     if len(result) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DumpError(f"has a header that names {twice!r} twice")
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
+        raise DumpError(f"has a header that names {bounds.shown(twice)} twice")
     return result
 
 
@@ -160,21 +162,29 @@ def _metadata(value: object) -> Mapping[str, str]:
 
 def _entry(name: str, fields: object) -> _Entry:
     """Check one tensor's entry by itself."""
+    if not bounds.is_key_part(name):
+        raise DumpError(
+            f"has a header with a name of {len(name)} characters; at most {bounds.TEXT_LIMIT} are "
+            "read"
+        )
     if not isinstance(fields, dict):
         raise DumpError(f"has a header whose entry {name!r} is not an object")
     code, shape, offsets = (fields.get(key) for key in ("dtype", "shape", "data_offsets"))
     kind = _TYPES.get(code) if isinstance(code, str) else None
     if kind is None:
         raise DumpError(
-            f"tensor {name!r} has the unknown dtype {code!r}; known are {', '.join(_TYPES)}"
+            f"tensor {name!r} has the unknown dtype {bounds.shown(code)}; known are "
+            f"{', '.join(_TYPES)}"
         )
     if not _are_sizes(shape):
         raise DumpError(
-            f"tensor {name!r} has the shape {shape!r}; a list of whole numbers was expected"
+            f"tensor {name!r} has the shape {bounds.shown(shape)}; a list of at most "
+            f"{bounds.DIMENSION_LIMIT} whole numbers was expected"
         )
     if not _are_sizes(offsets) or len(offsets) != 2 or offsets[1] < offsets[0]:
         raise DumpError(
-            f"tensor {name!r} has the data_offsets {offsets!r}; [begin, end] was expected"
+            f"tensor {name!r} has the data_offsets {bounds.shown(offsets)}; [begin, end] was "
+            "expected"
         )
     entry = _Entry(name, kind, tuple(shape), *offsets)
     if _bits(entry) != 8 * (entry.stop - entry.start):
@@ -187,7 +197,7 @@ def _entry(name: str, fields: object) -> _Entry:
 
 def _are_sizes(value: object) -> TypeGuard[list[int]]:
     """Whether this is a list of whole numbers from 0 on; `true` is none."""
-    return isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)
+    return isinstance(value, list) and bounds.are_sizes(value)
 
 
 def _bits(entry: _Entry) -> int:

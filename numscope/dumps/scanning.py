@@ -9,10 +9,10 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from numscope.dumps import sharded
-from numscope.dumps.files import DumpFile, open_if_known, stem_of
+from numscope.dumps.files import DumpFile, format_by_name, open_if_known, stem_of
+from numscope.dumps.folders import Folder
 from numscope.dumps.foreign import foreign_by_name
 from numscope.dumps.gathering import Gathered
 from numscope.dumps.layouts import Layout, identify, layouts_with
@@ -21,7 +21,7 @@ from numscope.dumps.refs import Problem, Scan, TensorRef
 from numscope.dumps.settling import Numbering, settle
 from numscope.dumps.sidecars import Sidecars
 from numscope.dumps.walking import walk
-from numscope.errors import DumpError
+from numscope.errors import DumpError, NotOpened
 
 CONTEXT_LENGTH = 4
 """How many folders of the dump folder's own path may tell something about its tensors."""
@@ -105,10 +105,10 @@ def scan(
         If `npy_dtype` is no floating-point type or `pattern` cannot be meant.
     """
     layouts = layouts_with(pattern)
-    root, paths, problems = walk(Path(path))
+    root, paths, problems = walk(path)
     origin = _Origin(
         root=root,
-        context=root.resolve().parts[1:][-CONTEXT_LENGTH:],
+        context=tuple(root.context[-CONTEXT_LENGTH:]),
         layouts=layouts,
         tokens=Tokens(tokens_per_step, tokens_map, step_offset),
         sidecars=Sidecars(root),
@@ -131,6 +131,8 @@ def scan(
         files=gathered.files,
         bytes=gathered.bytes,
         left_out=tuple(settled.left_out),
+        folder=root.name,
+        stamps=gathered.stamps,
     )
 
 
@@ -138,7 +140,7 @@ def scan(
 class _Origin:
     """Where files come from, and how they are read and their tensors named."""
 
-    root: Path
+    root: Folder
     context: tuple[str, ...]
     layouts: tuple[Layout, ...]
     tokens: Tokens
@@ -157,7 +159,12 @@ def _look_at(gathered: Gathered, origin: _Origin, path: str, *, is_asked_for: bo
         try:
             dump = open_if_known(origin.root, path, npy_dtype=origin.npy_dtype)
         except DumpError as error:
-            gathered.add_failure(path, str(error))
+            # A link `latest` that leads nowhere, or a socket, is not missing from any table.
+            is_claimed = is_asked_for or format_by_name(path) is not None
+            if isinstance(error, NotOpened) and not is_claimed:
+                gathered.problems.append(Problem(path, str(error), failure=False))
+            else:
+                gathered.add_unreadable(path, str(error), origin.root.stamp(path))
             return
         if dump is not None:
             with dump:
@@ -168,8 +175,10 @@ def _take_in(gathered: Gathered, origin: _Origin, path: str, dump: DumpFile) -> 
     """Take in everything that one file holds."""
     gathered.files += 1
     gathered.bytes += dump.size
+    gathered.stamps[path] = dump.stamp
     for remark in dump.remarks:
         gathered.add_remark(path, remark)
+    gathered.add_alike(path, dump)
     *folders, file_name = path.split("/")
     place = Place(
         context=origin.context,
@@ -183,7 +192,7 @@ def _take_in(gathered: Gathered, origin: _Origin, path: str, dump: DumpFile) -> 
     for key, array in dump.items():
         layout, identity = identify(replace(place, key=key), origin.layouts)
         ref = TensorRef(
-            root=str(origin.root),
+            root=origin.root.name,
             path=path,
             key=key,
             shape=array.shape,

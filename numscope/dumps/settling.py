@@ -1,7 +1,8 @@
 """What can only be said of a tensor when all others are known.
 
 Layers of a pipeline stage become those of the model, repeated names become micro-batches, sums over
-micro-batches give way to the last one, and of two tensors with one identity the first is kept.
+micro-batches give way to the last one, a step has one number of tokens, and of two tensors with one
+identity the first is kept. Nothing here opens a file or looks at a name.
 """
 
 from __future__ import annotations
@@ -57,16 +58,17 @@ def settle(found: Sequence[tuple[TensorRef, Identity]], numbering: Numbering) ->
     settled = Settled([], [], [])
     refs = _number_microbatches(found)
     refs = _count_layers(refs, numbering, settled)
+    refs = _agree_on_tokens(refs, settled)
     sums = {id(ref) for ref in _superseded(refs, found)}
-    first: dict[tuple[object, ...], str] = {}
+    first: dict[tuple[object, ...], TensorRef] = {}
     for ref in refs:
         if id(ref) in sums:
             settled.left_out.append(ref)
-        elif ref.kind is None or first.setdefault(ref.identity, ref.name) == ref.name:
+        elif ref.kind is None or first.setdefault(ref.identity, ref) is ref:
             settled.refs.append(ref)
         else:
             settled.left_out.append(ref)
-            settled.problems.append(Problem(ref.name, _same_again(ref, first[ref.identity])))
+            settled.problems.append(Problem(ref.name, _same_again(ref, first[ref.identity].name)))
     if sums:
         where = next(ref.path for ref in settled.left_out if id(ref) in sums)
         message = f"sums over fewer micro-batches than the last one left out: {len(sums)}"
@@ -102,19 +104,31 @@ def _number_microbatches(found: Sequence[tuple[TensorRef, Identity]]) -> list[Te
 
 def _count_layers(refs: list[TensorRef], numbering: Numbering, settled: Settled) -> list[TensorRef]:
     """Count layers through the model, as far as the user says how."""
-    stages = 1 + max((ref.stage[0] for ref in refs if ref.stage), default=0)
-    if numbering.layers_per_stage is None:
+    stages: dict[str, int] = defaultdict(int)
+    for ref in refs:
+        if ref.stage is not None:
+            stages[ref.layout] = max(stages[ref.layout], ref.stage[0] + 1)
+    if numbering.layers_per_stage is not None:
+        chunked = next((ref for ref in refs if ref.stage and ref.stage[1]), None)
+        if chunked is not None:
+            message = _CHUNKED.format(stages[chunked.layout])
+            settled.problems.append(Problem(chunked.path, message, failure=False))
+    else:
         local = next((ref for ref in refs if ref.stage and ref.stage != (0, 0)), None)
         if local is not None:
             settled.problems.append(Problem(local.path, _LOCAL, failure=False))
     if numbering.layers_per_stage is None and not any(numbering.layer_offset.values()):
         return refs
-    return [_renumber(ref, numbering, stages) for ref in refs]
+    return [_renumber(ref, numbering, stages[ref.layout]) for ref in refs]
 
 
 _LOCAL = (
     "layers count anew in each pipeline stage, so different layers have the same number; "
     "--layers-per-stage N makes them those of the model"
+)
+_CHUNKED = (
+    "layers of interleaved model chunks are numbered as if there were {} pipeline stages, which is "
+    "how many the dump names; if the files of the last ones are missing, these layers are wrong"
 )
 
 
@@ -128,6 +142,32 @@ def _renumber(ref: TensorRef, numbering: Numbering, stages: int) -> TensorRef:
     offsets = numbering.layer_offset
     layer += offsets.get(ref.layout, offsets.get("", 0))
     return replace(ref, layer=layer if layer >= 0 else None, stage=stage)
+
+
+def _agree_on_tokens(refs: list[TensorRef], settled: Settled) -> list[TensorRef]:
+    """Give all tensors of a step the tokens that the first of them has, if any has."""
+    stated: dict[int, TensorRef] = {}
+    others: dict[int, TensorRef] = {}
+    for ref in refs:
+        if ref.step is None or ref.tokens is None:
+            continue
+        if stated.setdefault(ref.step, ref).tokens != ref.tokens:
+            others.setdefault(ref.step, ref)
+    if others:
+        step, other = next(iter(others.items()))
+        more = f", and so at {len(others) - 1} more steps" if len(others) > 1 else ""
+        message = (
+            f"says that step {step} is at {other.tokens} tokens, and {stated[step].path} that it "
+            f"is at {stated[step].tokens}, which is taken{more}"
+        )
+        settled.problems.append(Problem(other.path, message, failure=False))
+    tokens = {step: ref.tokens for step, ref in stated.items()}
+    return [
+        replace(ref, tokens=tokens[ref.step])
+        if ref.step in tokens and ref.tokens != tokens[ref.step]
+        else ref
+        for ref in refs
+    ]
 
 
 def _superseded(

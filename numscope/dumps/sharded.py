@@ -6,9 +6,10 @@ The shards are read as files of their own; an index only tells what is missing.
 from __future__ import annotations
 
 import json
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from numscope.dumps.files import open_file
+from numscope.dumps.folders import Folder, read_whole
 from numscope.dumps.refs import Problem
 from numscope.errors import DumpError
 
@@ -17,7 +18,7 @@ INDEX_LIMIT = 100_000_000
 """The most bytes of an index that are read."""
 
 
-def check_index(root: Path, path: str) -> list[Problem]:
+def check_index(root: Folder, path: str) -> list[Problem]:
     """Compare an index with the shards beside it.
 
     Parameters
@@ -32,7 +33,7 @@ def check_index(root: Path, path: str) -> list[Problem]:
         not in its shard. A shard that cannot be read is not mentioned: it is reported as a file.
     """
     try:
-        shards = _tensors_by_shard(root / path)
+        shards = _tensors_by_shard(read_whole(root, path, INDEX_LIMIT))
     except DumpError as error:
         return [Problem(path, str(error))]
     problems = []
@@ -42,7 +43,7 @@ def check_index(root: Path, path: str) -> list[Problem]:
             problems.append(
                 Problem(path, f"names the shard {shard!r}, which is outside its folder")
             )
-        elif not _is_file(root / folder / shard):
+        elif root.stamp(str(folder / shard)) is None:
             tensors = "1 tensor" if len(names) == 1 else f"{len(names)} tensors"
             problems.append(
                 Problem(path, f"names the shard {shard!r}, which is missing, with {tensors}")
@@ -52,15 +53,7 @@ def check_index(root: Path, path: str) -> list[Problem]:
     return problems
 
 
-def _is_file(path: Path) -> bool:
-    """Whether there is such a file; an index may hold names that no file can have."""
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False
-
-
-def _absent_tensors(root: Path, path: str, shard: str, names: list[str]) -> list[Problem]:
+def _absent_tensors(root: Folder, path: str, shard: str, names: list[str]) -> list[Problem]:
     """Find the tensors that an index announces and a readable shard does not have."""
     try:
         with open_file(root, shard) as dump:
@@ -74,21 +67,17 @@ def _absent_tensors(root: Path, path: str, shard: str, names: list[str]) -> list
     ]
 
 
-def _tensors_by_shard(path: Path) -> dict[str, list[str]]:
+def _tensors_by_shard(text: bytes) -> dict[str, list[str]]:
     """List the names of the tensors of each shard.
 
     Raises
     ------
     DumpError
-        If the index cannot be read or is no index.
+        If it is no index.
     """
     try:
-        if path.stat().st_size > INDEX_LIMIT:
-            raise DumpError(f"is larger than {INDEX_LIMIT} bytes")
-        content = json.loads(path.read_bytes())
-    except OSError as error:
-        raise DumpError(f"cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
+        content = json.loads(text)
+    except (ValueError, RecursionError, MemoryError) as error:
         raise DumpError("is no JSON") from error
     weight_map = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(weight_map, dict):

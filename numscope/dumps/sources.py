@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from numscope.errors import DumpError
+from numscope.errors import DumpError, NotOpened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,12 +30,67 @@ class Source(Protocol):
         """Fill the whole of `target`, a writable view of bytes, from `offset` on."""
 
 
+class Stamp(NamedTuple):
+    """What tells a file's content from an earlier or later one: its size and when it was changed.
+
+    `mtime_ns` is in nanoseconds since 1970.
+    """
+
+    size: int
+    mtime_ns: int
+
+
+class OpenFile(Source, Protocol):
+    """A file that is open: a source of bytes that is closed in the end."""
+
+    @property
+    def opened(self) -> Stamp:
+        """The stamp that it had when it was opened."""
+
+    @property
+    def stamp(self) -> Stamp:
+        """The stamp that it has now.
+
+        Raises
+        ------
+        DumpError
+            If that cannot be told any more.
+        """
+
+    def close(self) -> None:
+        """Close it; nothing can be read any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """An open file; whoever opened it closes `descriptor`."""
+    """An open file; whoever opened it closes it."""
 
     descriptor: int
     size: int
+    mtime_ns: int = 0
+
+    @property
+    def opened(self) -> Stamp:
+        """Size and time of the last change when it was opened."""
+        return Stamp(self.size, self.mtime_ns)
+
+    @property
+    def stamp(self) -> Stamp:
+        """Size and time of the last change as they are now.
+
+        Raises
+        ------
+        DumpError
+            If the file system can no longer tell.
+        """
+        try:
+            return _stamp(os.fstat(self.descriptor))
+        except OSError as error:
+            raise DumpError(f"cannot be read: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Close the file; nothing can be read any more."""
+        os.close(self.descriptor)
 
     def read_into(self, target: memoryview, offset: int) -> None:
         """Fill `target` from `offset` on.
@@ -114,34 +169,46 @@ def open_source(path: Path) -> FileSource:
 
     Raises
     ------
-    DumpError
+    NotOpened
         If it does not exist, may not be read, or is a folder, a pipe or a device.
     """
     try:
         # Without O_NONBLOCK a pipe that happens to lie in the folder would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise DumpError(f"cannot be opened: {error.strerror}") from error
+        raise NotOpened(f"cannot be opened: {error.strerror}") from error
     try:
-        return FileSource(descriptor, _size_of_file(descriptor))
+        return FileSource(descriptor, *_stamp_of_file(descriptor))
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def _size_of_file(descriptor: int) -> int:
-    """Give the size of an open file in bytes.
+def _stamp_of_file(descriptor: int) -> Stamp:
+    """Give the size of an open file and when it was changed.
 
     Raises
     ------
-    DumpError
+    NotOpened
         If it is no regular file, or has gone.
     """
     try:
         status = os.fstat(descriptor)
     except OSError as error:
-        raise DumpError(f"cannot be read: {error.strerror}") from error
+        raise NotOpened(f"cannot be read: {error.strerror}") from error
     if stat.S_ISREG(status.st_mode):
-        return status.st_size
+        return _stamp(status)
     what = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or a device"
-    raise DumpError(f"is {what}, not a file")
+    raise NotOpened(f"is {what}, not a file")
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """The stamp of a file that need not be readable, `None` if it is not there."""
+    try:
+        return _stamp(path.stat())
+    except (OSError, ValueError):
+        return None
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return Stamp(status.st_size, status.st_mtime_ns)

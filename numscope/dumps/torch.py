@@ -12,14 +12,15 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from numscope.dumps import trees, zips
+from numscope.dumps import bounds, trees, zips
 from numscope.dumps.arrays import StoredArray, packed_array, strided_array
 from numscope.dumps.contents import NOT_FLOATING, Contents, Opened, Remark
 from numscope.dumps.dtypes import FLOAT_TYPES
 from numscope.dumps.pickled_arrays import PickledArray, stored_array
-from numscope.dumps.pickles import Broken, Unknown, read_pickle
+from numscope.dumps.pickled_values import Broken, Unknown
+from numscope.dumps.pickles import read_pickle
 from numscope.dumps.sources import PartSource, Source, read_bytes
-from numscope.dumps.torch_values import BUILDERS, Storage, Tensor, load_storage
+from numscope.dumps.torch_values import BUILDERS, Storage, Tensor, is_storage_key, load_storage
 from numscope.errors import DumpError
 
 if TYPE_CHECKING:
@@ -70,25 +71,29 @@ def read_contents(opened: Opened) -> Contents:
         If it is damaged, or something else than a file of tensors.
     """
     head = read_bytes(opened.source, 0, len(_LEGACY_MAGIC))
+    work = bounds.Work()
     if head.startswith(_LEGACY_MAGIC):
-        archive = _read_legacy(opened.source)
+        archive = _read_legacy(opened.source, work)
     elif head.startswith(zips.MAGIC[:2]):
-        archive = _read_zip(opened)
+        archive = _read_zip(opened, work)
     elif head[:1] == b"\x80":
         raise DumpError("is a plain pickle, which could run anything; save tensors with torch.save")
     else:
         raise DumpError("is no file of torch.save")
     _refuse_checkpoint(archive.tree)
-    return _contents(archive)
+    return _contents(archive, work)
 
 
-def _contents(archive: _Archive) -> Contents:
+def _contents(archive: _Archive, work: bounds.Work) -> Contents:
     """Resolve every tensor of the tree."""
-    leaves = trees.leaves(archive.tree)
+    leaves = trees.leaves(archive.tree, work)
     arrays: dict[Key, StoredArray] = {}
     remarks: list[Remark] = []
     passed_over: set[Key] = set()
     for key, tensor in leaves.tensors:
+        if key in arrays or key in passed_over:
+            remarks.append(Remark("has the key of another tensor; left out", key=key, failure=True))
+            continue
         try:
             array = _array(archive, tensor)
         except DumpError as error:
@@ -118,6 +123,7 @@ def _array(archive: _Archive, tensor: Tensor | PickledArray) -> StoredArray | No
     kind = tensor.kind
     if kind.name is None:
         return None
+    bounds.check_shape(tensor.size, kind.itemsize)
     source = archive.open_storage(tensor.storage)
     nbytes = math.prod(tensor.size) * kind.itemsize
     if nbytes > _EXPANDED_LIMIT and nbytes > source.size:
@@ -151,7 +157,7 @@ def _refuse_checkpoint(tree: Any) -> None:
         )
 
 
-def _read_zip(opened: Opened) -> _Archive:
+def _read_zip(opened: Opened, work: bounds.Work) -> _Archive:
     """Read the archives of PyTorch 1.6 and later."""
     members = zips.read_directory(opened.source)
     pickles = [name for name in members if name == "data.pkl" or name.endswith("/data.pkl")]
@@ -180,7 +186,7 @@ def _read_zip(opened: Opened) -> _Archive:
         return sources[storage.key]
 
     order = read(root + "byteorder").strip() if root + "byteorder" in members else b"little"
-    tree = read_pickle(read(pickles[0]), BUILDERS, load_storage)
+    tree = read_pickle(read(pickles[0]), BUILDERS, load_storage, work)
     return _Archive(tree, open_storage, order.decode("latin-1") != sys.byteorder)
 
 
@@ -191,7 +197,7 @@ def _check_storage(storage: Storage, size: int) -> None:
         raise DumpError(f"is in a storage that should have {needed} bytes and has {size}")
 
 
-def _read_legacy(source: Source) -> _Archive:
+def _read_legacy(source: Source, work: bounds.Work) -> _Archive:
     """Read the files of PyTorch before 1.6: five pickles, and then the storages one by one."""
     storages: dict[str, Storage] = {}
 
@@ -201,9 +207,11 @@ def _read_legacy(source: Source) -> _Archive:
             storages[storage.key] = storage
         return storage
 
-    (_, protocol, system, tree, keys), start = _legacy_pickles(source, remember)
+    (_, protocol, system, tree, keys), start = _legacy_pickles(source, remember, work)
     if protocol != _LEGACY_PROTOCOL or not isinstance(system, dict) or not isinstance(keys, list):
         raise DumpError("is damaged: it does not begin as a file of torch.save does")
+    if not all(map(is_storage_key, keys)):
+        raise DumpError("is damaged: its list of storages holds something else")
     starts = _legacy_starts([str(key) for key in keys], storages, start)
 
     def open_storage(storage: Storage) -> Source:
@@ -221,13 +229,16 @@ def _read_legacy(source: Source) -> _Archive:
     return _Archive(tree, open_storage, is_little != (sys.byteorder == "little"))
 
 
-def _legacy_pickles(source: Source, load_persistent: Callable[[Any], Any]) -> tuple[list[Any], int]:
+def _legacy_pickles(
+    source: Source, load_persistent: Callable[[Any], Any], work: bounds.Work
+) -> tuple[list[Any], int]:
     """Read the pickles, without reading much of what follows, and say where that begins."""
     for window in _WINDOWS:
         stream = io.BytesIO(read_bytes(source, 0, window))
         try:
-            values = [read_pickle(stream, BUILDERS, load_persistent) for _ in range(5)]
+            values = [read_pickle(stream, BUILDERS, load_persistent, work) for _ in range(5)]
         except DumpError:
+            work.spend(0)  # what took too long is not a pickle that was cut off by the window
             if window >= source.size:
                 break
         else:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from numscope.dumps import bounds
 from numscope.dumps.pickled_arrays import ARRAY_BUILDERS
-from numscope.dumps.pickles import Broken, Builder, Global, Unknown
+from numscope.dumps.pickled_values import Broken, Builder, Global, Unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +101,16 @@ def load_storage(identifier: Any) -> Storage | Broken | Unknown:
     if word != "storage" or not isinstance(kind, Global):
         return Unknown()
     if kind not in _STORAGES:
-        return Broken(f"is in a storage of the unknown class {kind.name}")
-    if not isinstance(key, (str, int)) or not _is_size(count) or view not in ([], [None]):
+        return Broken(f"is in a storage of the unknown class {bounds.shown(kind.name)}")
+    is_known = is_storage_key(key) and bounds.is_size(count)
+    if not is_known or any(part is not None for part in view):
         return Broken("is in a storage that is not described as it should be")
     return Storage(str(key), _STORAGES[kind], count)
 
 
-def _is_size(value: Any) -> bool:
-    return type(value) is int and value >= 0
+def is_storage_key(key: Any) -> bool:
+    """Whether a storage may be called so: by a short text or a number."""
+    return isinstance(key, (str, int)) and bounds.is_key_part(key)
 
 
 def _tensor(view: tuple[Any, ...], kind: TorchType, metadata: Any) -> Tensor | Broken | Unknown:
@@ -117,7 +120,9 @@ def _tensor(view: tuple[Any, ...], kind: TorchType, metadata: Any) -> Tensor | B
         return storage if isinstance(storage, Broken) else Unknown()
     if not isinstance(size, tuple) or not isinstance(stride, tuple):
         return Broken("has sizes or strides that are no tuple")
-    if not all(map(_is_size, (offset, *size, *stride))):
+    if max(len(size), len(stride)) > bounds.DIMENSION_LIMIT:
+        return Broken(f"has more than {bounds.DIMENSION_LIMIT} dimensions")
+    if not (bounds.is_size(offset) and bounds.are_sizes(size) and bounds.are_sizes(stride)):
         return Broken("has sizes, strides or an offset that are no whole numbers from 0 on")
     if isinstance(metadata, dict) and metadata.get("neg"):
         return Broken("is a lazily negated view, whose values are not those in the file")
@@ -133,7 +138,7 @@ def _rebuild_tensor(storage: Any, offset: Any, size: Any, stride: Any, *rest: An
 def _rebuild_tensor_v3(storage: Any, offset: Any, size: Any, stride: Any, *rest: Any) -> Any:
     """Describe a tensor of its own type; behind the view: requires_grad, hooks, dtype, metadata."""
     _, _, dtype, *metadata = rest
-    if dtype not in _DTYPES:
+    if not isinstance(dtype, Global) or dtype not in _DTYPES:
         return Broken("has an unknown dtype")
     return _tensor((storage, offset, size, stride), _DTYPES[dtype], (*metadata, None)[0])
 
@@ -152,7 +157,7 @@ def _rebuild_from_type(function: Any, _type: Any, arguments: Any, _state: Any = 
     builder = _REBUILDERS.get(function) if isinstance(function, Global) else None
     if builder is None or not isinstance(arguments, tuple):
         return Unknown(_type if isinstance(_type, Global) else None)
-    return builder(*arguments)
+    return builder(*arguments[:_MOST_ARGUMENTS])
 
 
 def _empty_dict(*_: Any) -> dict[Any, Any]:
@@ -168,6 +173,8 @@ def _same_list(values: Any = None) -> list[Any]:
 def _same_tuple(values: Any = ()) -> tuple[Any, ...]:
     return values if isinstance(values, tuple) else ()
 
+
+_MOST_ARGUMENTS = 16  # above what any of these takes: what is behind them is not copied
 
 _REBUILDERS: dict[Global, Builder] = {
     Global("torch._utils", "_rebuild_tensor"): _rebuild_tensor,

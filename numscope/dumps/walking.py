@@ -4,41 +4,52 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from numscope.dumps.files import format_by_name
+from numscope.dumps.folders import Folder, LocalFolder, is_address
 from numscope.dumps.refs import Problem
 from numscope.errors import NothingToDo
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def walk(given: Path) -> tuple[Path, list[str], list[Problem]]:
+def walk(place: str | os.PathLike[str]) -> tuple[Folder, list[str], list[Problem]]:
     """List the files of a dump.
 
     Hidden files and folders are left out. Links to folders are followed after everything else, and
-    no folder is entered twice, so that links in a circle end.
+    no folder is entered twice, so that links in a circle end. A link to a file that is there under
+    its own name is left out.
 
     Returns
     -------
     tuple
-        The dump folder (that of the file if `given` is one), sorted paths relative to it, with `/`,
+        The dump folder (that of the file if `place` is one), sorted paths relative to it, with `/`,
         and what could not be listed.
 
     Raises
     ------
     NothingToDo
-        If `given` does not exist or cannot be listed.
+        If `place` does not exist or cannot be listed.
     """
+    if is_address(place):
+        from numscope.dumps.remote import RemoteFolder  # noqa: PLC0415 (needs an extra)
+
+        return *RemoteFolder(os.fspath(place)).walk(), []
+    given = Path(place)
     try:
         is_folder = stat.S_ISDIR(given.stat().st_mode)
     except OSError as error:
         reason = "does not exist" if isinstance(error, FileNotFoundError) else error.strerror
         raise NothingToDo(f"{given} {reason}; a dump folder or a dump file was expected") from error
     if not is_folder:
-        return given.parent, [given.name], []
+        return LocalFolder(given.parent), [given.name], []
+    return LocalFolder(given), *_files_below(given)
+
+
+def _files_below(given: Path) -> tuple[list[str], list[Problem]]:
+    """The sorted paths of the files below a folder, and what could not be listed."""
     paths: list[str] = []
+    inodes: dict[int, str] = {}
+    file_links: list[str] = []
     problems: list[Problem] = []
     seen: set[tuple[int, int]] = set()
     folders, links = [""], list[str]()
@@ -54,12 +65,27 @@ def walk(given: Path) -> tuple[Path, list[str], list[Problem]]:
         for entry in entries:
             name = prefix + entry.name
             if not _is_folder(entry):
-                paths.append(name)
+                if entry.is_symlink():
+                    file_links.append(name)
+                else:
+                    paths.append(name)
+                    inodes[entry.inode()] = name
                 continue
             if format_by_name(entry.name):
                 problems.append(Problem(name, "is a folder, not a file"))
             (links if entry.is_symlink() else folders).append(f"{name}/")
-    return given, sorted(paths), problems
+    paths += [link for link in file_links if not _is_there(given / link, given, inodes)]
+    return sorted(paths), problems
+
+
+def _is_there(link: Path, root: Path, inodes: dict[int, str]) -> bool:
+    """Whether a link leads to one of the files, given by their inodes, whose paths are relative."""
+    try:
+        target = link.stat()
+        name = inodes.get(target.st_ino)
+        return name is not None and os.path.samestat(target, (root / name).stat())
+    except OSError:
+        return False
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -16,6 +16,8 @@ from numscope.dumps.sources import PartSource, read_bytes
 from numscope.errors import DumpError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numscope.dumps.scratch import Scratch
     from numscope.dumps.sources import Source
 
@@ -37,9 +39,9 @@ _IN_ZIP64 = 0xFFFFFFFF
 _IS_ENCRYPTED = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Member:
-    """One file in the archive; `start` is where its local header begins."""
+    """One file in the archive, between `start`, where its local header begins, and `stop`."""
 
     name: str
     start: int
@@ -47,6 +49,7 @@ class Member:
     size: int
     method: int
     is_encrypted: bool
+    stop: int = 0
 
 
 def read_directory(source: Source) -> dict[str, Member]:
@@ -56,7 +59,7 @@ def read_directory(source: Source) -> dict[str, Member]:
     ------
     DumpError
         If there is no directory (the usual sign of a file that was cut short), or if it is damaged,
-        names a member twice, or names one outside of the archive.
+        names a member twice, names one outside of the archive, or two that share bytes.
     """
     start, size = _find_directory(source)
     if size > DIRECTORY_LIMIT:
@@ -79,7 +82,24 @@ def read_directory(source: Source) -> dict[str, Member]:
         raise DumpError(
             "is damaged: the directory of the zip archive ends in the middle of an entry"
         )
+    _set_stops(members.values(), start)
     return members
+
+
+def _set_stops(members: Iterable[Member], end: int) -> None:
+    """Say of every member where the next one begins.
+
+    Raises
+    ------
+    DumpError
+        If two share bytes: of a small archive with such members, endless data could be unpacked.
+    """
+    stop = end
+    for member in sorted(members, key=lambda member: member.start, reverse=True):
+        if member.start + _LOCAL.size + member.packed_size > stop:
+            raise DumpError(f"is a zip archive whose member {member.name!r} overlaps the next one")
+        member.stop = stop
+        stop = member.start
 
 
 def open_member(source: Source, member: Member, scratch: Scratch) -> Source:
@@ -96,8 +116,8 @@ def open_member(source: Source, member: Member, scratch: Scratch) -> Source:
     # Names and extra fields may be padded here only, to align the data; sizes may be missing here.
     name_size, extra_size = _LOCAL.unpack(local)[-2:]
     start = member.start + _LOCAL.size + name_size + extra_size
-    if start + member.packed_size > source.size:
-        raise DumpError(f"is damaged: member {member.name!r} lies outside of the archive")
+    if start + member.packed_size > member.stop:
+        raise DumpError(f"is damaged: member {member.name!r} runs into what is behind it")
     if member.is_encrypted:
         raise DumpError(f"has the encrypted member {member.name!r}")
     packed = PartSource(source, start, member.packed_size)
@@ -156,10 +176,13 @@ def _read_entry(data: bytes, place: int) -> tuple[Member, int]:
 
 def _zip64(extra: bytes, values: list[int]) -> list[int]:
     """Replace values that do not fit into 32 bits by those of the extra field for zip64."""
-    while len(extra) >= 4:
-        tag, size = struct.unpack_from("<2H", extra)
+    place = 0
+    while place + 4 <= len(extra):
+        tag, size = struct.unpack_from("<2H", extra, place)
+        place += 4
         if tag == 1:
-            wide = [item for (item,) in struct.iter_unpack("<Q", extra[4 : 4 + size // 8 * 8])]
+            data = extra[place : place + size]
+            wide = [item for (item,) in struct.iter_unpack("<Q", data[: len(data) // 8 * 8])]
             return [wide.pop(0) if item == _IN_ZIP64 and wide else item for item in values]
-        extra = extra[4 + size :]
+        place += size
     return values

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 #: A deviation of fewer times the noise is never news.
 _LEAST_TIMES = 8.0
+#: If so many layers, and this share of all, lose much at once, it is news from fewer times on;
+#: much is so many times what is worth a word.
+_FEWEST_SHARING, _MOST_OF, _LEAST_SHARED, _LARGE = 4, 0.75, 6.0, 25
 #: Noise with light tails never strays so many times as far as it does on the whole.
 _LIGHT = 15.0
 #: Chance may set so many moments apart.
@@ -77,6 +80,7 @@ def extremes(lines: Sequence[Line]) -> list[Extreme]:
         return []
     grid = np.unique(np.concatenate([line.x for line in lines]))
     bound = _bound(np.concatenate([line.excess for line in lines]))
+    shared = {title: _shared(own) for title, own in _by_chart(lines).items()}
     found: list[Extreme] = []
     for sign in (1, -1):
         farthest = np.zeros(len(grid))
@@ -85,7 +89,10 @@ def extremes(lines: Sequence[Line]) -> list[Extreme]:
             np.maximum.at(farthest, places, sign * _loss(line))
         limit = max(min(_limit(farthest), bound), _LEAST_TIMES)
         for line in lines:
-            found += _excursions(line, grid, sign * worse(line.table.metric), limit)
+            limits = np.full(len(line.x), limit)
+            if sign > 0:
+                limits[np.isin(line.x, shared[line.table.title])] = _LEAST_SHARED
+            found += _excursions(line, grid, sign * worse(line.table.metric), limits)
     return sorted(found, key=lambda each: each.moment)
 
 
@@ -121,7 +128,9 @@ def common_moments(groups: Iterable[Sequence[Extreme]]) -> list[Finding]:
         first = max(group, key=_importance)
         table = first.line.table
         where = at(table.x_name, first.x)
+        values = [amounts.metric(table.metric, each) for each in (first.value, first.baseline)]
         who = listed(list(charts)) if len(charts) <= 3 else f"{len(charts)} charts"
+        inside = f" in {table.subject} {table.metric}" if len(charts) > 1 else ""
         stray = "stray" if len(layers) > 1 else "strays"
         findings.append(
             Finding(
@@ -136,7 +145,8 @@ def common_moments(groups: Iterable[Sequence[Extreme]]) -> list[Finding]:
                 layers=layers,
                 charts=charts,
                 importance=_importance(first) + 1.0,
-                sentence=f"at {where} {of_layers(layers)} {stray} in {who}.",
+                sentence=f"at {where} {of_layers(layers)} {stray} in {who};"
+                f" layer {first.line.layer} has {values[0]}{inside}, where {values[1]} is usual.",
             )
         )
     return findings
@@ -172,6 +182,26 @@ def _limit(farthest: NDArray[np.float64]) -> float:
     return limit
 
 
+def _by_chart(lines: Sequence[Line]) -> dict[str, list[Line]]:
+    charts: dict[str, list[Line]] = {}
+    for line in lines:
+        charts.setdefault(line.table.title, []).append(line)
+    return charts
+
+
+def _shared(lines: Sequence[Line]) -> NDArray[np.int64]:
+    """The x at which most layers of one chart lose more than usual: not by chance all at once."""
+    if len(lines) < _FEWEST_SHARING:
+        return np.array([], dtype=np.int64)
+    least = _LARGE * least_difference(lines[0].table.metric)
+    is_far = [
+        (_loss(line) >= _LEAST_SHARED) & (np.abs(line.y - line.baseline) >= least) for line in lines
+    ]
+    far = np.concatenate([line.x[far] for line, far in zip(lines, is_far, strict=True)])
+    places, counts = np.unique(far, return_counts=True)
+    return places[counts >= max(_FEWEST_SHARING, _MOST_OF * len(lines))]
+
+
 def _bound(excess: NDArray[np.float64]) -> float:
     """Beyond how many times the noise no point of it would stray, by the size of its tails.
 
@@ -194,11 +224,14 @@ def _summits(heights: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.concatenate((heights[~is_far], summits))
 
 
-def _excursions(line: Line, grid: NDArray[np.int64], sign: int, limit: float) -> list[Extreme]:
-    """The farthest point of each run beyond the limit; runs a few points apart are one."""
+def _excursions(
+    line: Line, grid: NDArray[np.int64], sign: int, limits: NDArray[np.float64]
+) -> list[Extreme]:
+    """The farthest point of each run beyond the limits; runs a few points apart are one."""
     excess = sign * line.excess
     beyond = np.flatnonzero(
-        (excess >= limit) & (sign * (line.y - line.baseline) >= least_difference(line.table.metric))
+        (excess >= limits)
+        & (sign * (line.y - line.baseline) >= least_difference(line.table.metric))
     )
     if not len(beyond):
         return []

@@ -56,7 +56,7 @@ function layout(chart) {
   const label = isLog && isCosine(chart) ? `1 − ${chart.label}` : chart.label;
   const axis = { zeroline: false, linecolor: "#444", ticks: "outside", gridcolor: "#eee" };
   return {
-    margin: { l: 72, r: 12, t: 8, b: 44 },
+    margin: { l: 72, r: 12, t: 30, b: 44 },
     showlegend: false,
     hovermode: "closest",
     paper_bgcolor: "white",
@@ -152,7 +152,7 @@ function show(finding) {
 function findingButton(parent, finding, number) {
   const button = add(add(parent, "li"), "button", null, { class: "finding" });
   add(button, "b", `${number}. `);
-  button.append(finding.sentence);
+  button.append(finding.chart ? finding.sentence : finding.sentence.replace(/^./, (c) => c.toUpperCase()));
   button.onclick = () => show(finding);
 }
 

@@ -78,7 +78,7 @@ def _scales(amax: Any, recipe: Recipe) -> tuple[Any, Any]:
         outer = np.float32(448) * largest / amax.max()
         inner = (amax * (outer * (one / largest))).astype(ml_dtypes.float8_e4m3fn)
         scales = inner.astype(np.float32) * (one / outer)
-        return one / scales, scales
+        return np.where(scales > 0, one / np.where(scales > 0, scales, one), 0), scales
     if recipe.scale_from == "max/amax":
         multipliers = largest / amax
         if recipe.scale == "power_of_two":

@@ -17,8 +17,9 @@ from rich.table import Table
 
 import numscope
 from numscope import streaming
-from numscope.engines import Threads, usable_cpus
+from numscope.engines import Threads
 from numscope.panels import InMemory
+from numscope.resources import usable_cpus
 from tests.agreement import assert_agree, record
 from tests.benchmarks import plain
 

@@ -1,0 +1,146 @@
+"""A run over many dump files that may end at any time and be started again.
+
+What has a part is not measured again, and what is measured becomes a part at once. Nothing here
+knows how to measure or what the tables hold.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from numscope import parts, runs
+from numscope.dumps import Problem
+from numscope.logs import Log
+from numscope.merging import Merged, merge
+from numscope.outcomes import FileResult
+from numscope.parts import Origin, Part
+from numscope.plans import FileWork
+from numscope.results import Results
+from numscope.runs import RunPlan
+from numscope.shards import Shard
+from numscope.workers import Workers
+
+
+@dataclass(slots=True)
+class Batch:
+    """One shard of a run.
+
+    Attributes
+    ----------
+    results
+        Where everything goes.
+    plan
+        Of the whole run.
+    work
+        What this shard has to measure.
+    shard
+        Which one it is.
+    finished
+        How many of its files are.
+    """
+
+    results: Results
+    plan: RunPlan
+    work: list[FileWork]
+    shard: Shard
+    finished: int = 0
+
+    def todo(self) -> list[FileWork]:
+        """The files that have no finished part."""
+        folder = self.results.parts
+        todo = [file for file in self.work if not parts.is_finished(folder, parts.origin(file))]
+        self.finished = len(self.work) - len(todo)
+        return todo
+
+    def measure(self, workers: Workers, log: Log) -> list[Problem]:
+        """Measure what has no part yet, and keep it; what could not be read."""
+        todo = self.todo()
+        if self.finished:
+            log.note(f"{self.finished} of {len(self.work)} dump files were finished before")
+        return self._measure(todo, workers, log) if todo else []
+
+    def _measure(self, todo: Sequence[FileWork], workers: Workers, log: Log) -> list[Problem]:
+        problems: list[Problem] = []
+        lock = threading.Lock()
+        with log.progress(sum(file.bytes for file in todo), len(todo)) as meter:
+
+            def keep(result: FileResult) -> FileResult:
+                self.keep(result)
+                with lock:
+                    problems.extend(result.problems)
+                    self.finished += not result.problems
+                meter.advance(failures=sum(each.failure for each in result.problems))
+                return result
+
+            for _ in workers.results(todo, keep, lambda count: meter.advance(files=0, bytes=count)):
+                pass
+        return sorted(problems, key=lambda each: each.where)
+
+    def keep(self, result: FileResult) -> None:
+        """Keep what was measured in a file; safe from any thread.
+
+        Raises
+        ------
+        ResultsError
+            If it cannot be written.
+        """
+        part = Part(result.rows, result.problems)
+        parts.write_part(self.results.parts, parts.origin(result.work), part)
+
+    def end(self, problems: Sequence[Problem]) -> None:
+        """Note what is known of the dump by now, for whoever merges the shards."""
+        if tuple(problems) != self.plan.problems:
+            self.plan = replace(self.plan, problems=tuple(problems))
+            runs.begin(self.results.plans, self.plan, self.shard)
+
+    def merge(self, workers: Workers, log: Log) -> Merged:
+        """Make the tables; parts that somebody has taken away meanwhile are made again, once."""
+        merged = merge(self.results, self.plan.files)
+        lost = {each.path for each in merged.missing}
+        if not lost:
+            return merged
+        self._measure([file for file in self.work if file.path in lost], workers, log)
+        return merge(self.results, self.plan.files)
+
+    def advice(self) -> str:
+        """How to go on after a stop."""
+        return (
+            f"{self.finished} of {len(self.work)} dump files are finished and kept in"
+            f" {self.results.parts}; the same command goes on from there"
+        )
+
+
+def begin(
+    results: Results,
+    plan: RunPlan,
+    work: Sequence[FileWork],
+    shard: Shard,
+    *,
+    fresh: bool = False,
+) -> Batch:
+    """Begin a shard of a run, or go on with it.
+
+    Parameters
+    ----------
+    plan
+        Of the whole run; its files are those of `work`.
+    work
+        What is to be measured in the files of the whole run.
+    fresh
+        Whether nothing of an earlier run is to be used.
+    """
+    own = [work[at] for at in shard.takes([file.bytes for file in plan.files])]
+    if fresh:
+        results.forget([file.path for file in own] if shard.count > 1 else None)
+    # Whose folder it is, if this is killed.
+    if fresh or shard.count == 1 or not results.has_run:
+        results.keep_run({**plan.facts, "finished": False})
+    runs.begin(results.plans, plan, shard)
+    return Batch(results, plan, own, shard)
+
+
+def origins(work: Sequence[FileWork]) -> tuple[Origin, ...]:
+    """What the parts of this work will be made from."""
+    return tuple(parts.origin(file) for file in work)

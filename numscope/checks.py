@@ -1,0 +1,185 @@
+"""What the fields of a recipe accept, and which of them go together.
+
+Every message names the field, what it was given and what it needs. Nothing here computes a scale.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from numscope.errors import RecipeError
+from numscope.recipes import (
+    CHOICES,
+    FROM_MULTIPLIER,
+    FROM_OUTER,
+    FROM_OUTER_MULTIPLIER,
+    FROM_SCALE,
+    Recipe,
+)
+
+#: A floor above this keeps every scale from being 0, whatever the element format.
+_TINY = 1e-36
+
+
+def word(name: str, value: object) -> str:
+    """The value, if it is text."""
+    if not isinstance(value, str):
+        raise RecipeError(f"{name} is a name, not {value!r}")
+    return value
+
+
+def known(name: str, value: object) -> str:
+    """The value, if it is one of the words that the field takes."""
+    found = word(name, value)
+    if found not in CHOICES[name]:
+        near = difflib.get_close_matches(found, CHOICES[name], n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise RecipeError(f"unknown {name} {found!r}; known are {', '.join(CHOICES[name])}{hint}")
+    return found
+
+
+def floor(name: str, value: object) -> float:
+    """The value, if it is a number that a floor can be."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RecipeError(f"{name} is a number, not {value!r}")
+    if not 0 <= value < 2.0**127:
+        raise RecipeError(f"{name} {value} is not possible: it is 0 or more and within float32")
+    return float(value)
+
+
+def check_seed(value: object) -> None:
+    """Refuse what is no 64-bit seed."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**64:
+        raise RecipeError(f"seed {value!r} is not possible: it is an integer from 0 to 2^64 - 1")
+
+
+def _require(recipe: Recipe, name: str, reason: str, *, holds: bool) -> None:
+    if not holds:
+        raise RecipeError(f"{name}={getattr(recipe, name)} needs {reason}")
+
+
+def check_scale(recipe: Recipe) -> None:
+    """A scale that is a power of two is rounded to one, any other is not."""
+    source, rounding = recipe.scale_from, recipe.scale_rounding
+    is_power = recipe.scale in ("power_of_two", "float8_e8m0fnu")
+    if is_power:
+        allowed: tuple[str, ...] = (*FROM_MULTIPLIER, *FROM_SCALE, "amax/2^emax")
+    elif recipe.scale == "float32":
+        allowed = (*FROM_MULTIPLIER, *FROM_SCALE)
+    else:
+        allowed = ("amax/max", *FROM_OUTER)
+    if source not in allowed:
+        raise RecipeError(
+            f"scale_from={source} does not give a scale in {recipe.scale};"
+            f" that needs {' or '.join(allowed)}"
+        )
+    if is_power == (rounding == "none"):
+        text = "up, down, nearest or even" if is_power else "none"
+        raise RecipeError(f"scale={recipe.scale} needs scale_rounding={text}, not {rounding}")
+    _check_details(recipe, is_power=is_power)
+
+
+def _check_details(recipe: Recipe, *, is_power: bool) -> None:
+    """What goes with some expressions or scale formats only."""
+    source = recipe.scale_from
+    if recipe.scale_rounding == "even":
+        _require(recipe, "scale_rounding", "scale_from=amax/2^emax", holds=source == "amax/2^emax")
+    if recipe.scale_floor:
+        holds = not recipe.has_multiplier
+        _require(recipe, "scale_floor", "a scale_from that forms the scale first", holds=holds)
+    if recipe.infinite_multiplier == "input_max":
+        _require(recipe, "infinite_multiplier", "scale_from=max/amax", holds=source == "max/amax")
+    is_e4m3 = recipe.scale == "float8_e4m3fn"
+    if recipe.scale_precision == "input":
+        holds = source in ("max/amax", "amax/max") and not is_e4m3
+        _require(recipe, "scale_precision", "scale_from=amax/max or max/amax", holds=holds)
+    if recipe.nonfinite.startswith("largest"):
+        _require(recipe, "nonfinite", "a scale that is a power of two", holds=is_power)
+    elif is_e4m3:
+        holds = recipe.nonfinite in ("ignore", "propagate")
+        _require(recipe, "nonfinite", "a scale other than float8_e4m3fn", holds=holds)
+
+
+def check_levels(recipe: Recipe) -> None:
+    """Two levels of scales belong to E4M3 scales whose expression has an outer one."""
+    has_outer = recipe.outer != "none"
+    if has_outer != (recipe.scale_from in FROM_OUTER):
+        needs = f"scale=float8_e4m3fn and scale_from={' or '.join(FROM_OUTER)}"
+        if has_outer:
+            _require(recipe, "outer", needs, holds=False)
+        _require(recipe, "scale_from", "outer=tensor, row or column", holds=False)
+    _check_outer(recipe, has_outer=has_outer)
+    if recipe.outer in ("row", "column"):
+        extent = recipe.tile[recipe.outer == "column"]
+        _require(recipe, "outer", f"a tile within one {recipe.outer}", holds=extent == 1)
+    is_e4m3 = recipe.scale == "float8_e4m3fn"
+    if recipe.zero == "multiplier_0":
+        _require(recipe, "zero", "scale=float8_e4m3fn", holds=is_e4m3)
+    elif recipe.zero != "none":
+        _require(recipe, "zero", "a scale other than float8_e4m3fn", holds=not is_e4m3)
+    if recipe.apply == "multiply_levels":
+        _require(recipe, "apply", "two levels of scales (outer)", holds=has_outer)
+    if recipe.apply == "divide":
+        _require(recipe, "apply", "one level of scales", holds=not has_outer)
+    if recipe.dequantize == "divide":
+        sources = " or ".join(FROM_MULTIPLIER)
+        _require(recipe, "dequantize", f"scale_from={sources}", holds=recipe.has_multiplier)
+
+
+def _check_outer(recipe: Recipe, *, has_outer: bool) -> None:
+    if recipe.outer_limit != 448:
+        _require(recipe, "outer_limit", "two levels of scales (outer)", holds=has_outer)
+        _require(
+            recipe,
+            "outer_limit",
+            "more than 0 and at most 448",
+            holds=0 < recipe.outer_limit <= 448,
+        )
+    if recipe.four_over_six != "none":
+        holds = recipe.scale_from in FROM_OUTER_MULTIPLIER
+        sources = " or ".join(FROM_OUTER_MULTIPLIER)
+        _require(recipe, "four_over_six", f"scale_from={sources}", holds=holds)
+        is_small = all(extent is not None and extent <= 128 for extent in recipe.tile)
+        _require(recipe, "four_over_six", "a tile of at most 128x128", holds=is_small)
+
+
+def check_elements(recipe: Recipe) -> None:
+    """Refuse roundings that the element format does not have."""
+    element = recipe.element_format
+    if element.is_scale_only:
+        raise RecipeError(f"{element.name} holds scales, not elements")
+    if recipe.seed:
+        _require(recipe, "seed", "rounding=stochastic", holds=recipe.rounding == "stochastic")
+    if recipe.overflow == "ieee":
+        _require(recipe, "overflow", "an element format with NaN", holds=element.has_nan)
+        is_even = recipe.rounding == "nearest_even"
+        _require(recipe, "overflow", "rounding=nearest_even", holds=is_even)
+    if recipe.overflow == "asymmetric":
+        is_integer = element.specials == "integer"
+        _require(recipe, "overflow", "an integer element format", holds=is_integer)
+
+
+def canonical(recipe: Recipe) -> dict[str, str]:
+    """The fields that cannot matter, as they are by default."""
+    changes: dict[str, str] = {}
+    if recipe.scale == "float8_e8m0fnu":
+        changes["apply"] = "multiply"  # 2^-e is exact: the quotient is the product
+        if recipe.nonfinite == "propagate":
+            changes["nonfinite"] = "nan"  # what E8M0 makes of both
+        if recipe.zero == "amax_2^-126" and recipe.element_format.max_exponent > 0:
+            changes["zero"] = "none"  # both are below the least scale
+    if recipe.scale in ("power_of_two", "float8_e8m0fnu"):
+        changes["dequantize"] = "multiply"
+        if recipe.has_multiplier:
+            changes["apply"] = "multiply"
+    if not recipe.amax_floor:
+        changes["amax_floor_precision"] = "float32"
+    is_exact = recipe.amax_floor_precision != "input"
+    if max(recipe.amax_floor * is_exact, recipe.scale_floor) > _TINY and "_1" in recipe.zero:
+        changes["zero"] = "none"  # neither amax nor scale is ever 0
+    if recipe.amax_floor * is_exact > _TINY:
+        # No multiplier is infinite.
+        changes["infinite_multiplier"] = "input_max" if recipe.scale_from == "max/amax" else "kept"
+    if not recipe.element_format.has_negative_zero:
+        changes["negative_zero"] = "kept"
+    return changes

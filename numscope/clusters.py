@@ -1,0 +1,160 @@
+"""Mapping over the workers of a Dask cluster: items travel out and results come back, nothing else.
+
+Nothing here knows what the function does. Dask is imported by the functions that need it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from numscope.errors import EngineError
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+#: Seconds that a scheduler has to answer.
+_PATIENCE = 6.0
+#: So many items per thread of the cluster are on their way at once, and at least so many in all.
+_AHEAD, _LEAST_AHEAD = 3, 16
+
+
+class Cluster:
+    """A connection to a cluster; see `connected`."""
+
+    def __init__(self, client: Client, where: str) -> None:
+        self._client = client
+        self._where = where
+
+    def map(
+        self,
+        function: Callable[[T], U],
+        items: Iterable[T],
+        instead: Callable[[T, str], U],
+    ) -> Iterator[U]:
+        """The results as they come; a bounded number of items is on its way at once.
+
+        Parameters
+        ----------
+        function, items
+            Both can be pickled. An item of a worker that dies is given to another one.
+        instead
+            From an item that no worker survives, and a message, to its result.
+
+        Raises
+        ------
+        EngineError
+            If the cluster is lost, or its workers cannot run the function.
+        """
+        from distributed import as_completed  # noqa: PLC0415 (an extra)
+
+        waiting = iter(items)
+        running: dict[Future, T] = {}
+        done = as_completed()
+        room = 0
+        try:
+            while True:
+                if len(running) <= room // 2:
+                    room = max(_AHEAD * sum(self._client.nthreads().values()), _LEAST_AHEAD)
+                    for item in islice(waiting, room - len(running)):
+                        future = self._client.submit(function, item, pure=False)
+                        running[future] = item
+                        done.add(future)
+                if not running:
+                    return
+                future = next(done)
+                yield self._result(future, running.pop(future), instead)
+        finally:
+            self._client.cancel(list(running))
+
+    def _result(self, future: Future, item: T, instead: Callable[[T, str], U]) -> U:
+        from distributed import KilledWorker  # noqa: PLC0415 (an extra)
+
+        if future.status in ("cancelled", "lost"):
+            raise EngineError(f"the Dask scheduler at {self._where} is gone")
+        try:
+            result: U = future.result()
+        except KilledWorker:
+            return instead(item, "no Dask worker survived measuring it")
+        except ImportError as error:
+            raise EngineError(
+                f"the Dask workers at {self._where} lack numscope: {error}; install it there too"
+            ) from error
+        return result
+
+
+@contextmanager
+def connected(scheduler: str | None, scheduler_file: Path | None, jobs: int) -> Iterator[Cluster]:
+    """The cluster of that scheduler, or a local one for as long as the context lasts.
+
+    Parameters
+    ----------
+    scheduler, scheduler_file
+        The scheduler's address, or the file that it has written it to; a local cluster if neither.
+    jobs
+        How many threads a local cluster has.
+
+    Raises
+    ------
+    EngineError
+        If Dask is not installed or no scheduler answers.
+    """
+    try:
+        from distributed import Client, LocalCluster  # noqa: PLC0415 (an extra)
+        from distributed.deploy.utils import nprocesses_nthreads  # noqa: PLC0415
+    except ImportError as error:
+        raise EngineError(
+            "--engine dask needs Dask; install it with pip install 'numscope[dask]'"
+        ) from error
+    _silence()
+    if scheduler_file is not None:
+        scheduler = _address_in(scheduler_file)
+    if scheduler is None:
+        processes, threads = nprocesses_nthreads(jobs)
+        with (
+            LocalCluster(
+                n_workers=processes,
+                threads_per_worker=threads,
+                memory_limit=None,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+            ) as cluster,
+            Client(cluster) as client,
+        ):
+            yield Cluster(client, "this machine")
+        return
+    try:
+        client = Client(scheduler, timeout=_PATIENCE)
+    except (OSError, ValueError) as error:
+        raise EngineError(f"no Dask scheduler answers at {scheduler}") from error
+    with client:
+        yield Cluster(client, scheduler)
+
+
+def _address_in(file: Path) -> str:
+    """The address in a scheduler file, which the scheduler may be about to write."""
+    patience = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return str(json.loads(file.read_bytes())["address"])
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            if time.monotonic() > patience:
+                message = f"no Dask scheduler has written its address to {file}"
+                raise EngineError(message) from error
+        time.sleep(0.1)
+
+
+def _silence() -> None:
+    """Keep Dask from telling the log what `Cluster` tells in its own words."""
+    for name in ("distributed", *logging.root.manager.loggerDict):
+        if name.partition(".")[0] in ("distributed", "tornado"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)

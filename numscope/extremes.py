@@ -1,0 +1,111 @@
+"""The compiled loops over values as they are: widen, largest magnitude, tile statistics.
+
+Arrays in, arrays out; every argument is taken as checked. Nothing here quantizes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from numscope.compiling import compiled, inlined
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Float32 = NDArray[np.float32]
+
+_MAGNITUDE = np.int32(0x7FFFFFFF)
+_EXPONENT = np.int32(0x7F800000)
+_NONE = np.int32(0x7FFFFFFF)
+
+
+class Grid(NamedTuple):
+    """Where values lie on a grid of tiles.
+
+    Attributes
+    ----------
+    row, col
+        Where the values begin, counted from the grid's first tile.
+    tile_rows, tile_cols
+        Extent of a tile, 1 or more.
+    """
+
+    row: int
+    col: int
+    tile_rows: int
+    tile_cols: int
+
+
+@compiled
+def widen_bfloat16(bits: NDArray[np.uint16], x: Float32) -> None:
+    """Write to `x` (rows, cols) the values whose bfloat16 codes are `bits` (rows, cols)."""
+    for r in range(bits.shape[0]):
+        row, out = bits[r], x[r]
+        for c in range(row.size):
+            out[c] = np.int32(np.int32(row[c]) << np.int32(16)).view(np.float32)
+
+
+@compiled
+def largest_magnitude(x: Float32) -> np.float32:
+    """Largest magnitude in `x` (rows, cols), where NaN is beyond infinity; 0 if `x` is empty."""
+    largest = np.int32(0)
+    for r in range(x.shape[0]):
+        row = x[r]
+        high = np.int32(0)
+        for c in range(row.size):
+            high = max(high, np.int32(np.float32(row[c]).view(np.int32) & _MAGNITUDE))
+        largest = max(largest, high)
+    return np.int32(largest).view(np.float32)
+
+
+@compiled
+def tile_statistics(
+    x: Float32,
+    grid: Grid,
+    amax: NDArray[np.int32],
+    amin: NDArray[np.int32],
+) -> None:
+    """Raise `amax` and lower `amin` of each tile to the magnitudes of the values in `x`.
+
+    Parameters
+    ----------
+    x
+        Part of a tensor, (rows, cols), float32. NaN, infinities and, for `amin`, zeros do not
+        count.
+    grid
+        Where they lie on the grid of `amax` and `amin`.
+    amax, amin
+        Bits of the largest and smallest magnitudes as int32, which order as the magnitudes do,
+        (tile rows, tile columns). Without a value: 0 and the largest int32.
+    """
+    rows, cols = x.shape
+    tile_cols = grid.tile_cols
+    first = grid.col // tile_cols
+    last = (grid.col + cols - 1) // tile_cols
+    for r in range(rows):
+        t = (grid.row + r) // grid.tile_rows
+        if tile_cols == 1:
+            _column_statistics(x[r], amax[t, first : last + 1], amin[t, first : last + 1])
+            continue
+        for u in range(first, last + 1):
+            start = max(u * tile_cols - grid.col, 0)
+            run = x[r, start : min((u + 1) * tile_cols - grid.col, cols)]
+            high, low = np.int32(0), _NONE
+            for c in range(run.size):
+                bits = np.int32(np.float32(run[c]).view(np.int32) & _MAGNITUDE)
+                bits = np.int32(0) if bits >= _EXPONENT else bits
+                high = max(high, bits)
+                low = min(low, _NONE if bits == 0 else bits)
+            amax[t, u] = max(amax[t, u], high)
+            amin[t, u] = min(amin[t, u], low)
+
+
+@inlined
+def _column_statistics(row: Float32, amax: NDArray[np.int32], amin: NDArray[np.int32]) -> None:
+    for c in range(row.size):
+        bits = np.int32(np.float32(row[c]).view(np.int32) & _MAGNITUDE)
+        bits = np.int32(0) if bits >= _EXPONENT else bits
+        amax[c] = max(amax[c], bits)
+        amin[c] = min(amin[c], _NONE if bits == 0 else bits)

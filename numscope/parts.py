@@ -1,0 +1,118 @@
+"""Parts: the rows of one dump file in a file of their own, kept as soon as they are measured.
+
+A part says what it was made from and how. One that is damaged, or was made from something else,
+is no part: its dump file is measured anew. Nothing here measures or decides what is measured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from numscope import tables, writing
+from numscope.dumps import Problem
+from numscope.plans import FileWork
+from numscope.tables import Row
+from numscope.version import __version__
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a part is made from: a dump file as it was, what was measured in it, and by what.
+
+    Attributes
+    ----------
+    path
+        Relative to the dump folder.
+    size, mtime_ns
+        The file's.
+    work
+        A fingerprint of its tensors as they were understood and the recipes on each.
+    bytes
+        How much work it is: the size of its tensors.
+    numscope
+        The version.
+    """
+
+    path: str
+    size: int
+    mtime_ns: int
+    work: str
+    bytes: int
+    numscope: str = __version__
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The rows of one dump file, and what could not be read of it."""
+
+    rows: tuple[Row, ...]
+    problems: tuple[Problem, ...] = ()
+
+
+def origin(file: FileWork) -> Origin:
+    """What the part of this work is made from."""
+    size, mtime_ns = file.stamp or (0, 0)
+    # Where the dump folder is mounted changes no row.
+    tensors = [(replace(ref, root=""), recipes) for ref, recipes in file.tensors]
+    work = _digest(repr((tensors, file.npy_dtype)).encode(errors="backslashreplace"))
+    return Origin(file.path, size, mtime_ns, work, file.bytes)
+
+
+def write_part(folder: Path, made_from: Origin, part: Part) -> None:
+    """Keep a part; it takes the place of an earlier one of the same dump file.
+
+    Raises
+    ------
+    ResultsError
+        If it cannot be written.
+    """
+    facts = asdict(made_from) | {"problems": [asdict(each) for each in part.problems]}
+    content = f"{json.dumps(facts)}\n{tables.to_csv(part.rows, Row)}".encode(
+        errors="backslashreplace"
+    )
+    writing.write_bytes(
+        folder / part_name(made_from.path), f"# {_digest(content)} ".encode() + content
+    )
+
+
+def read_part(folder: Path, wanted: Origin) -> Part | None:
+    """The part made from exactly that, `None` if there is none or it is damaged."""
+    found = _read(folder, wanted)
+    if found is None:
+        return None
+    problems, text = found
+    rows = tables.from_csv(io.StringIO(text, newline=""), Row, part_name(wanted.path))
+    return Part(tuple(rows), problems)
+
+
+def is_finished(folder: Path, wanted: Origin) -> bool:
+    """Whether there is a part made from exactly that, with nothing to try again."""
+    found = _read(folder, wanted)
+    return found is not None and not found[0]
+
+
+def part_name(path: str) -> str:
+    """The name of the part of a dump file: of bounded length, whatever its path."""
+    return _digest(path.encode(errors="surrogateescape")) + ".csv"
+
+
+def _read(folder: Path, wanted: Origin) -> tuple[tuple[Problem, ...], str] | None:
+    """The problems of a part and the text of its rows."""
+    try:
+        mark, digest, content = (folder / part_name(wanted.path)).read_bytes().split(b" ", 2)
+        if mark != b"#" or digest.decode() != _digest(content):
+            return None
+        head, _, text = content.decode().partition("\n")
+        facts = json.loads(head)
+        problems = tuple(Problem(**each) for each in facts.pop("problems"))
+        return (problems, text) if Origin(**facts) == wanted else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=12).hexdigest()

@@ -1,0 +1,87 @@
+"""Ctrl-C and SIGTERM: a command stops at once, says one thing, and exits as shells expect.
+
+The first signal raises `Stopped` in the main thread; if the command has then not ended in time, the
+process is ended, which loses nothing since files appear whole or not at all. A second signal ends
+it at once. Nothing here knows what is being stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+#: Seconds from the signal to the end, whatever the process is waiting for.
+GRACE = 1.5
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopped(BaseException):
+    """Raised by a signal; no `Exception`, so that nobody takes it for a failure of their own."""
+
+    def __init__(self, number: int) -> None:
+        name = signal.Signals(number).name
+        super().__init__("interrupted" if number == signal.SIGINT else f"stopped by {name}")
+        self.exit_code = 128 + number
+
+
+class Stopping:
+    """What happens at a signal; `advice` gives one more line to say, such as how to go on."""
+
+    def __init__(self, say: Callable[[str], object]) -> None:
+        self.advice: Callable[[], str] = lambda: ""
+        self._say = say
+        self._stopped: Stopped | None = None
+        self._timer: threading.Timer | None = None
+        self._has_spoken = threading.Lock()
+
+    def receive(self, number: int, _frame: FrameType | None) -> None:
+        """Begin to stop.
+
+        Raises
+        ------
+        Stopped
+            The first time.
+        """
+        if self._stopped:
+            os._exit(self._stopped.exit_code)
+        self._stopped = Stopped(number)
+        self._timer = threading.Timer(GRACE, self._end, (self._stopped,))
+        self._timer.daemon = True
+        self._timer.start()
+        raise self._stopped
+
+    def speak(self, stopped: Stopped) -> None:
+        """Say, once, what stopped the command and the advice."""
+        if self._has_spoken.acquire(blocking=False):
+            advice = self.advice()
+            self._say(f"{stopped}; {advice}" if advice else str(stopped))
+
+    def calm(self) -> None:
+        """Let the process go on: the command has ended."""
+        if self._timer:
+            self._timer.cancel()
+
+    def _end(self, stopped: Stopped) -> None:
+        self.speak(stopped)
+        os._exit(stopped.exit_code)
+
+
+@contextmanager
+def stoppable(say: Callable[[str], object]) -> Iterator[Stopping]:
+    """Receive the signals as long as the context lasts, if this is the main thread."""
+    stopping = Stopping(say)
+    if threading.current_thread() is not threading.main_thread():
+        yield stopping
+        return
+    before = {number: signal.signal(number, stopping.receive) for number in _SIGNALS}
+    try:
+        yield stopping
+    finally:
+        stopping.calm()
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,107 @@
+"""Files that appear by rename, whole or not at all, whatever happens to the process or the disk.
+
+Nothing here knows what is in them.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from numscope.errors import ResultsError
+
+_SUFFIX = ".part"
+#: A partial file of another machine so old belongs to no process that is still writing it.
+_STALE_SECONDS = 3600.0
+
+
+@contextmanager
+def replacing(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
+    """A file to write to, which takes the place of `path` at the end; its folder is made.
+
+    Parameters
+    ----------
+    path
+        What it will be called.
+    durable
+        Whether to wait until it is on the disk, so that it survives the loss of the machine.
+
+    Raises
+    ------
+    ResultsError
+        If it cannot be written; then no partial file is left, and what was there stays.
+    """
+    partial = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}{_SUFFIX}")
+    try:
+        with _opened(partial) as file:
+            yield file
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        _discard(partial)
+        raise ResultsError(f"cannot write {path}: {error.strerror or error}") from error
+    except BaseException:
+        _discard(partial)
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    r"""Write a text file; surrogates, from names that are no text, as `\udcff`.
+
+    Raises
+    ------
+    ResultsError
+        If it cannot be written.
+    """
+    write_bytes(path, text.encode(errors="backslashreplace"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file.
+
+    Raises
+    ------
+    ResultsError
+        If it cannot be written; no partial file is left.
+    """
+    with replacing(path) as file:
+        file.write(content)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the partial files of processes that were killed; those of living ones are left."""
+    for path in folder.glob(f".*{_SUFFIX}"):
+        if _is_abandoned(path):
+            _discard(path)
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("wb")
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("wb")
+
+
+def _discard(path: Path) -> None:
+    with suppress(OSError):  # if the folder was taken away, there is something worse to say
+        path.unlink(missing_ok=True)
+
+
+def _is_abandoned(path: Path) -> bool:
+    stem, _, process = path.name.removesuffix(_SUFFIX).rpartition(".")
+    try:
+        if stem.endswith(f".{socket.gethostname()}") and process.isdigit():
+            os.kill(int(process), 0)
+        return time.time() - path.stat().st_mtime > _STALE_SECONDS
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False

@@ -1,0 +1,180 @@
+"""On a Dask cluster a run gives the same tables, and a dead worker costs only what it was doing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from numscope.cli import run
+from numscope.clusters import connected
+from numscope.errors import EngineError
+from tests.batches import contents, small_dump, start
+from tests.examples import REPOSITORY
+
+pytest.importorskip("distributed")
+
+
+class Running(NamedTuple):
+    """A cluster of processes on this machine."""
+
+    address: str
+    file: Path
+    workers: list[subprocess.Popen[bytes]]
+
+
+def _begin(*words: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603
+        [sys.executable, "-m", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+
+
+def _worker(file: Path) -> subprocess.Popen[bytes]:
+    options = ("--nworkers", "1", "--nthreads", "1", "--no-nanny", "--no-dashboard")
+    return _begin("distributed.cli.dask_worker", "--scheduler-file", str(file), *options)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Running]:
+    """A scheduler and two workers, each a process."""
+    file = tmp_path / "scheduler.json"
+    options = ("--port", "0", "--host", "127.0.0.1", "--no-dashboard", "--no-show")
+    scheduler = _begin("distributed.cli.dask_scheduler", "--scheduler-file", str(file), *options)
+    workers = [_worker(file) for _ in range(2)]
+    try:
+        deadline = time.monotonic() + 60
+        while not file.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        yield Running(json.loads(file.read_text())["address"], file, workers)
+    finally:
+        for process in (*workers, scheduler):
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dump, not to be changed."""
+    return small_dump(tmp_path_factory.mktemp("dask") / "dump")
+
+
+@pytest.fixture(scope="module")
+def whole(dump: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The tables that threads make."""
+    results = tmp_path_factory.mktemp("whole") / "out"
+    assert run(["analyze", str(dump), "-o", str(results), "--no-charts", "-q"]) == 0
+    return contents(results)
+
+
+def test_a_cluster_makes_the_tables_that_threads_make_even_if_a_worker_dies(
+    cluster: Running, dump: Path, tmp_path: Path, whole: dict[str, bytes]
+) -> None:
+    command = ["analyze", str(dump), "--no-charts", "--engine", "dask"]
+    by_address = start(*command, "-o", tmp_path / "a", "--scheduler", cluster.address)
+    parts = tmp_path / "a" / "parts"
+    deadline = time.monotonic() + 60
+    while not list(parts.glob("*.csv")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    cluster.workers[0].send_signal(signal.SIGKILL)
+    _, err = by_address.communicate(timeout=120)
+    assert by_address.returncode == 0, err
+    assert err.splitlines()[-1].startswith("12/12 files")
+    assert contents(tmp_path / "a") == whole
+    by_file = start(*command, "-o", tmp_path / "b", "--scheduler-file", cluster.file)
+    _, err = by_file.communicate(timeout=120)
+    assert by_file.returncode == 0, err
+    assert contents(tmp_path / "b") == whole
+
+
+def test_only_references_travel(dump: Path) -> None:
+    import pickle
+
+    from numscope import dumps
+    from numscope.analysis import measure_file
+    from numscope.plans import Selection, plan, schemes
+
+    work, _ = plan(dumps.scan(dump), Selection(), schemes(["ling"]))
+    size = max(path.stat().st_size for path in dump.rglob("*.safetensors"))
+    for file in work:
+        assert len(pickle.dumps(file)) < size
+        assert len(pickle.dumps(measure_file(file))) < size
+
+
+def test_a_file_that_fails_is_tried_once_more_and_then_reported(dump: Path) -> None:
+    from collections.abc import Callable, Iterable
+
+    from numscope import dumps
+    from numscope.analysis import measure_apart
+    from numscope.outcomes import FileResult
+    from numscope.plans import FileWork, Selection, plan, schemes
+
+    work, _ = plan(dumps.scan(dump), Selection(), schemes(["ling"]))
+    tried: list[str] = []
+
+    def over(
+        measure: Callable[[FileWork], FileResult],
+        items: Iterable[FileWork],
+        instead: Callable[[FileWork, str], FileResult],
+    ) -> Iterator[FileResult]:
+        for item in items:
+            tried.append(item.path)
+            is_lost = item is work[0] or (item is work[3] and tried.count(item.path) == 1)
+            yield instead(item, "no worker") if is_lost else measure(item)
+
+    results = list(measure_apart(work, over))
+    assert [tried.count(file.path) for file in work] == [2, 1, 1, 2, *[1] * 8]
+    assert sorted(each.work.path for each in results) == [file.path for file in work]
+    (failed,) = [each for each in results if each.problems]
+    assert (failed.work, failed.problems[0].message) == (work[0], "no worker")
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--scheduler", "tcp://127.0.0.1:9"], "no Dask scheduler answers at tcp://127.0.0.1:9"),
+        (["--scheduler-file", "/no/file"], "no Dask scheduler has written its address to /no/file"),
+    ],
+)
+def test_a_scheduler_that_is_not_there_is_one_line(
+    options: list[str], line: str, dump: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin = time.monotonic()
+    command = ["analyze", str(dump), "-o", str(tmp_path), "--engine", "dask", *options]
+    assert run(command) == 1
+    assert capsys.readouterr().err == f"numscope: {line}\n"
+    assert time.monotonic() - begin < 15
+
+
+def test_a_scheduler_needs_the_engine(dump: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["analyze", str(dump), "--scheduler", "tcp://127.0.0.1:9"]) == 2
+    assert "need --engine dask" in capsys.readouterr().err
+
+
+def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with (
+        pytest.raises(EngineError, match=r"pip install 'numscope\[dask\]'"),
+        connected(None, None, 1),
+    ):
+        pass
+
+
+def test_a_local_cluster_is_started_if_none_is_named(
+    dump: Path, tmp_path: Path, whole: dict[str, bytes]
+) -> None:
+    local = start("analyze", dump, "-o", tmp_path, "--no-charts", "--engine", "dask", "--jobs", 2)
+    _, err = local.communicate(timeout=120)
+    assert local.returncode == 0, err
+    assert err.splitlines()[-1].startswith("12/12 files")
+    assert contents(tmp_path) == whole
