@@ -28,6 +28,7 @@ class Running(NamedTuple):
 
     address: str
     file: Path
+    scheduler: subprocess.Popen[bytes]
     workers: list[subprocess.Popen[bytes]]
 
 
@@ -56,7 +57,7 @@ def cluster(tmp_path: Path) -> Iterator[Running]:
         deadline = time.monotonic() + 60
         while not file.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
-        yield Running(json.loads(file.read_text())["address"], file, workers)
+        yield Running(json.loads(file.read_text())["address"], file, scheduler, workers)
     finally:
         for process in (*workers, scheduler):
             process.kill()
@@ -95,6 +96,27 @@ def test_a_cluster_makes_the_tables_that_threads_make_even_if_a_worker_dies(
     _, err = by_file.communicate(timeout=120)
     assert by_file.returncode == 0, err
     assert contents(tmp_path / "b") == whole
+
+
+def test_a_scheduler_that_goes_away_ends_the_run_which_then_goes_on(
+    cluster: Running, dump: Path, tmp_path: Path, whole: dict[str, bytes]
+) -> None:
+    for worker in cluster.workers:
+        worker.send_signal(signal.SIGSTOP)
+    out = tmp_path / "out"
+    command = ["analyze", dump, "-o", out, "--no-charts"]
+    process = start(*command, "--engine", "dask", "--scheduler", cluster.address)
+    deadline = time.monotonic() + 60
+    while not (out / "plans").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(3)
+    cluster.scheduler.kill()
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert err.splitlines()[-1].startswith("numscope: ")
+    assert "Dask scheduler" in err.splitlines()[-1]
+    assert run([*map(str, command), "-q"]) == 0
+    assert contents(out) == whole
 
 
 def test_only_references_travel(dump: Path) -> None:

@@ -203,14 +203,18 @@ def test_when_the_process_is_stopped_work_gives_up_at_its_next_reading() -> None
             time.sleep(0.001)
         raise Stopped
 
-    with pytest.raises(Stopped), Threads(1) as engine:
+    def run() -> None:
+        with Threads(1) as engine:
 
-        def work(_: int) -> None:
-            while True:
-                with engine.while_reading():
-                    read.append(1)
+            def work(_: int) -> None:
+                while True:
+                    with engine.while_reading():
+                        read.append(1)
 
-        list(engine.map(work, items()))
+            list(engine.map(work, items()))
+
+    with pytest.raises(Stopped):
+        run()
     count = len(read)
     time.sleep(0.01)
     assert len(read) == count
