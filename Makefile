@@ -5,12 +5,15 @@ DEMO := $(VENV)/demo
 TEST := $(VENV)/test
 PIP_INSTALL := pip install --quiet --disable-pip-version-check
 
+# With TORCH=1 the tests of numscope.capture run, too. They need PyTorch; a CPU build is enough.
+TORCH_VERSION ?= 2.13.0
+
 .PHONY: demo test lint bench clean
 
 demo: $(DEMO)/.done
 	$(DEMO)/bin/numscope analyze sample_dumps
 
-test: lint
+test: lint $(if $(TORCH),$(TEST)/.torch-$(TORCH_VERSION))
 	$(TEST)/bin/python -m pytest
 
 lint: $(TEST)/.done
@@ -18,7 +21,7 @@ lint: $(TEST)/.done
 	$(TEST)/bin/ruff format --check .
 	$(TEST)/bin/mypy
 
-bench: $(TEST)/.done
+bench: $(TEST)/.done $(if $(TORCH),$(TEST)/.torch-$(TORCH_VERSION))
 	$(TEST)/bin/python -m tests.benchmarks
 
 clean:
@@ -34,4 +37,9 @@ $(DEMO)/.done: pyproject.toml README.md $(shell find numscope -name '*.py')
 $(TEST)/.done: pyproject.toml
 	$(PYTHON) -m venv $(TEST)
 	$(TEST)/bin/$(PIP_INSTALL) --editable '.[test,lint]'
+	touch $@
+
+$(TEST)/.torch-%: $(TEST)/.done
+	$(TEST)/bin/$(PIP_INSTALL) torch==$* || \
+		{ echo 'torch==$* could not be installed: the tests of numscope.capture cannot run' >&2; exit 1; }
 	touch $@

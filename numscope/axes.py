@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 YScale = Literal["linear", "log"]
+XScale = Literal["linear", "log"]
 
 #: So many fit beside each other below a chart.
 _X_LETTERS = 45
@@ -40,18 +41,23 @@ class Measure:
         The largest value there can be, where the axis ends if values come near it.
     least
         The axis spans at least this much below its ceiling, so that noise looks like noise.
+    is_log
+        Whether its axis is logarithmic whatever is asked for.
     """
 
     label: str
     floor: float | None = None
     ceiling: float | None = None
     least: float = 0.0
+    is_log: bool = False
 
 
 MEASURES = {
     "underflow": Measure("Underflow", floor=0.0),
     "distortion": Measure("Distortion", ceiling=1.0, least=5e-4),
     "cosine": Measure("Cosine", ceiling=1.0, least=5e-4),
+    "distortion_loss": Measure("1 − Distortion", floor=0.0, is_log=True),
+    "cosine_loss": Measure("1 − Cosine", floor=0.0, is_log=True),
 }
 
 
@@ -60,8 +66,15 @@ def measure_of(metric: str) -> Measure:
     return MEASURES.get(metric) or Measure(metric.replace("_", " ").capitalize())
 
 
-def fit_x(axes: Axes, x: NDArray[np.float64], *, whole: bool) -> None:
-    """Show all of `x`, increasing, with a small margin; ticks at whole numbers if asked for."""
+def fit_x(axes: Axes, x: NDArray[np.float64], *, whole: bool, xscale: XScale = "linear") -> None:
+    """Show all of `x`, increasing, with a small margin; ticks at whole numbers if asked for.
+
+    A logarithmic axis has a linear start for 0; of a single x it stays linear.
+    """
+    positive = x[x > 0]
+    if xscale == "log" and len(x) > 1 and positive.size:
+        _fit_log(axes.xaxis, x, positive, foot=0.1)
+        return
     low, high = (float(x[0]), float(x[-1])) if len(x) else (0.0, 1.0)
     margin = 0.02 * (high - low) or max(0.5, 0.05 * abs(high))
     axes.set_xlim(low - margin, high + margin)
@@ -79,8 +92,8 @@ def fit_y(axes: Axes, y: NDArray[np.float64], measure: Measure, yscale: YScale) 
     """
     values = y[~np.isnan(y)]
     positive = values[values > 0]
-    if yscale == "log" and measure.ceiling is None and positive.size:
-        _fit_log(axes, values, positive)
+    if (yscale == "log" or measure.is_log) and measure.ceiling is None and positive.size:
+        _fit_log(axes.yaxis, values, positive)
         return
     low, high = _range(values, measure)
     margin = 0.04 * (high - low)
@@ -107,29 +120,37 @@ def _range(values: NDArray[np.float64], measure: Measure) -> tuple[float, float]
     return low, high
 
 
-def _fit_log(axes: Axes, values: NDArray[np.float64], positive: NDArray[np.float64]) -> None:
-    """A logarithmic axis, with a short linear foot for zeros and what is below if there are any."""
+def _fit_log(
+    axis: Axis, values: NDArray[np.float64], positive: NDArray[np.float64], foot: float = 0.5
+) -> None:
+    """A logarithmic axis, with a linear foot for zeros and what is below if there are any.
+
+    The foot is as long as so many powers of ten.
+    """
     low, high = float(positive.min()), float(positive.max())
     margin = (high / low) ** 0.04 if high > low else 1.25
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     low, high = low / margin, high * margin
-    if last - first <= 2:
-        ticks = [m * 10.0**n for n in range(first, last + 1) for m in (1, 2, 5)]
-    else:
-        ticks = [10.0**n for n in range(last, first - 1, -math.ceil((last - first) / 6))]
+    powers = [10.0**n for n in range(last, first - 1, -math.ceil((last - first) / 6) or -1)]
+    between = [m * 10.0**n for n in range(first, last + 1) for m in (1, 2, 5)]
     if values.min() > 0:
-        axes.set_yscale("log")
+        _set_scale(axis, "log")
     else:
-        axes.set_yscale("symlog", linthresh=10.0**first, linscale=0.5)
+        _set_scale(axis, "symlog", linthresh=10.0**first, linscale=foot)
         low = min(0.0, 1.25 * float(values.min()))
-        ticks.append(0.0)
-    axes.set_ylim(low, high)
-    axes.yaxis.set_minor_locator(NullLocator())
-    shown = sorted(tick for tick in ticks if low <= tick <= high)
-    if len(shown) > 2:
-        axes.set_yticks(shown, [_number(tick) for tick in shown])
-    else:
-        _set_ticks(axes.yaxis, low, high)
+    (axis.axes.set_xlim if axis is axis.axes.xaxis else axis.axes.set_ylim)(low, high)
+    axis.set_minor_locator(NullLocator())
+    for ticks in (powers, between):
+        shown = [tick for tick in (0.0, *sorted(ticks)) if low <= tick <= high]
+        if sum(tick > 0 for tick in shown) > 2:
+            axis.set_ticks(shown)
+            axis.set_ticklabels([_number(tick) for tick in shown])
+            return
+    _set_ticks(axis, low, high)
+
+
+def _set_scale(axis: Axis, scale: str, **options: float) -> None:
+    (axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale)(scale, **options)
 
 
 def _set_ticks(
@@ -158,5 +179,5 @@ def _labels(ticks: Sequence[float]) -> list[str]:
 
 def _number(value: float) -> str:
     """The shortest label, where decimals would be too many: `2e-7`."""
-    mantissa, _, exponent = f"{value:.6g}".partition("e")
+    mantissa, _, exponent = f"{value:,.6g}".partition("e")
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa

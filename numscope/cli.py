@@ -8,7 +8,6 @@ it needs.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import select
@@ -24,6 +23,13 @@ import click
 
 from numscope.batch_options import batch, logging
 from numscope.catalogue import FAMILIES
+from numscope.commands.answering import answering, stop_writing
+from numscope.commands.check import check
+from numscope.commands.compare import compare
+from numscope.commands.export import export
+from numscope.commands.findings import findings
+from numscope.commands.plot import plot
+from numscope.commands.report import report
 from numscope.errors import NothingToDo, NumscopeError, UsageError
 from numscope.options import (
     Commands,
@@ -37,8 +43,6 @@ from numscope.options import (
 from numscope.version import __version__
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from numscope.batches import Batch
     from numscope.dumps import Kind, Problem, Scan
     from numscope.logs import Log
@@ -231,79 +235,6 @@ def merge(results: Path, *, no_charts: bool, log_json: bool, quiet: bool, verbos
 
 
 @cli.command()
-@click.argument(
-    "results",
-    type=click.Path(path_type=Path),
-    default="numscope-out",
-)
-@click.option("--layers", type=Numbers(), help="Only these layers, such as 0,4,8,12,16.")
-@click.option("--recipe", help="Only this recipe, as named in the tables.")
-@click.option("--module", metavar="TEXT", help="Only modules whose name contains or matches this.")
-@click.option(
-    "--format",
-    "suffix",
-    type=click.Choice(["png", "svg", "pdf"]),
-    default="png",
-    show_default=True,
-    help="Format of the pictures.",
-)
-@click.option(
-    "--yscale",
-    type=click.Choice(["linear", "log"]),
-    default="linear",
-    show_default=True,
-    help="Scale of the y axes.",
-)
-@verbosity
-def plot(
-    results: Path,
-    layers: frozenset[int] | None,
-    recipe: str | None,
-    module: str | None,
-    suffix: Literal["png", "svg", "pdf"],
-    yscale: Literal["linear", "log"],
-    *,
-    quiet: bool,
-    verbose: bool,
-) -> None:
-    """Draw the charts of RESULTS again, from its tables alone.
-
-    \b
-    Examples:
-      numscope plot --layers 0,4,8,12,16
-      numscope plot results --format pdf --yscale log
-      numscope plot results --module mlp.fc1
-    """
-    from numscope import console, tables
-    from numscope.gallery import chart_files, tables_of
-    from numscope.plans import matches_module
-    from numscope.results import Results
-
-    folder = Results(results)
-    rows = folder.layer_rows()
-    if module is not None:
-        chosen = [row for row in folder.tensor_rows() if matches_module(row.module, module)]
-        rows = tables.merge_layers(chosen)
-        _require(rows, f"no module contains or matches {module!r} in {results}")
-    if recipe is not None:
-        known = sorted({row.recipe for row in rows})
-        rows = [row for row in rows if row.recipe == recipe]
-        _require(rows, f"no recipe {recipe!r} in {results}; it has {', '.join(known)}")
-    if layers is not None:
-        present = sorted({row.layer for row in rows if row.layer is not None})
-        text = ", ".join(map(str, present)) or "none"
-        _require(layers.intersection(present), f"none of these layers in {results}; it has {text}")
-    charts = tables_of(rows)
-    _require(charts, f"{results} has no tensor with a layer number: nothing to draw")
-    written = folder.keep_charts(chart_files(charts, layers=layers, suffix=suffix, yscale=yscale))
-    with _answering() as answer:
-        if verbose:
-            answer.print(console.summary(charts))
-        if not quiet:
-            console.print_written(answer, written)
-
-
-@cli.command()
 @click.argument("dump")
 @reading
 @click.option(
@@ -344,7 +275,7 @@ def scan(
     with _logging(quiet=quiet, verbose=verbose) as (log, _):
         found = _scan(log, dump, **scan_options)
         log.problems(found.problems)
-        with _answering() as answer:
+        with answering() as answer:
             if as_json:
                 facts = inventory.scan_json(found, has_tensors=has_tensors)
                 click.echo(json.dumps(facts, indent=2))
@@ -378,8 +309,12 @@ def recipes(recipe: Recipe | None, *, quiet: bool, verbose: bool) -> None:  # no
     """
     from numscope.recipe_pages import recipe_page, recipe_table
 
-    with _answering() as answer:
+    with answering() as answer:
         answer.print(recipe_table(has_sources=verbose) if recipe is None else recipe_page(recipe))
+
+
+for _command in (check, compare, export, findings, plot, report):
+    cli.add_command(_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -402,9 +337,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except (BrokenPipeError, SystemExit):  # click exits for a broken pipe
         if not _has_reader(sys.stdout):  # a help that was read far enough
-            _stop_writing(sys.stdout)
+            stop_writing(sys.stdout)
             return 0
-        _stop_writing(sys.stderr)  # there is nobody left to complain to
+        stop_writing(sys.stderr)  # there is nobody left to complain to
         return NOTHING_DONE
     except (NumscopeError, OSError) as error:
         click.echo(f"numscope: {error}", err=True)
@@ -412,31 +347,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
-@contextmanager
-def _answering() -> Iterator[Console]:
-    """The console of the answer; that its reader has enough at some time is no failure."""
-    from rich.console import Console
-
-    try:
-        yield Console() if sys.stdout else Console(file=io.StringIO())
-        if sys.stdout:
-            sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):  # rich exits for a broken pipe
-        _stop_writing(sys.stdout)
-
-
 def _has_reader(stream: TextIO) -> bool:
     """Whether the other end of a pipe is still open; so it is for what is no pipe."""
     poll = select.poll()
     poll.register(stream.fileno(), 0)
     return not any(event & select.POLLERR for _, event in poll.poll(0))
-
-
-def _stop_writing(stream: TextIO) -> None:
-    """Send the rest nowhere, lest the interpreter complain of a broken pipe at its end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
 
 
 @contextmanager
@@ -490,7 +405,8 @@ def _publish(
     log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_charts: bool
 ) -> None:
     """Write everything that follows from the tables, say it, and exit."""
-    from numscope import console, findings
+    from numscope import console
+    from numscope.findings import find, text, to_csv
     from numscope.gallery import chart_files, tables_of
 
     problems = [*plan.problems, *merged.problems]
@@ -498,7 +414,8 @@ def _publish(
     _require(merged.layers, f"none of the {len(plan.files)} dump files could be read")
     charts = tables_of(merged.layers)
     results.forget_parts(but=[file.path for file in plan.files])
-    results.keep_findings(findings.text(charts))
+    found = find(charts, merged.layers)
+    results.keep_findings(text(found, charts), to_csv(found))
     pictures = results.keep_charts(chart_files(charts) if has_charts else {})
     results.forget_charts(but=pictures)
     results.keep_run(
@@ -511,8 +428,11 @@ def _publish(
         }
     )
     if not log.is_quiet:
-        with _answering() as answer:
+        with answering() as answer:
             answer.print(console.summary(charts))
+            answer.print()
+            console.print_findings(answer, found)
+            answer.print()
             console.print_written(answer, [*results.tables, *pictures])
     raise click.exceptions.Exit(_done(problems))
 

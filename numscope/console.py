@@ -16,6 +16,7 @@ from rich.text import Text
 
 from numscope import amounts
 from numscope.findings import is_lossless, worst
+from numscope.findings.writing import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from numscope.dumps.refs import Problem
+    from numscope.findings import Finding
     from numscope.series import Series
 
+#: So many findings are shown unless all are asked for.
+MOST_FINDINGS = 10
 #: So many problems of one sort are shown one by one.
 _MOST_ALIKE = 20
 
@@ -45,6 +49,25 @@ def summary(tables: Sequence[Series]) -> Table:
             if table.recipe == recipe:
                 answer.add_row(Text(table.title), *_worst_cells(table))
     return answer
+
+
+def print_findings(
+    console: Console, findings: Sequence[Finding], *, most: int | None = MOST_FINDINGS
+) -> None:
+    """Print a numbered line per finding, the first `most`, all if `None`, and how many more."""
+    recipes = {each.recipe for each in findings}
+    for i, each in enumerate(findings[:most], start=1):
+        line = named(each, has_recipe=len(recipes) > 1)
+        print_plain(console, f"{i}. {line}" if len(findings) > 1 else line)
+    more = len(findings[most:]) if most is not None else 0
+    if more:
+        print_plain(console, f"{more:,} more in findings.md")
+
+
+def print_lines(console: Console, lines: Iterable[str]) -> None:
+    """Print each line as it is."""
+    for line in lines:
+        print_plain(console, line)
 
 
 def print_plain(console: Console, text: str) -> None:

@@ -37,6 +37,10 @@ class ArrayError(NumscopeError, TypeError):
     """An array in memory that cannot be quantized, such as one of integers."""
 
 
+class MissingExtra(NumscopeError):
+    """An optional library that is not installed; the message names the extra that brings it."""
+
+
 class NothingToDo(NumscopeError):
     """There is nothing to analyse or to draw."""
 

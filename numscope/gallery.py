@@ -5,23 +5,42 @@ From the rows of layers.csv by way of `series` and `charts`. Nothing here writes
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from numscope import series
-from numscope.series import Series
+from numscope import series, views
+from numscope.series import Series, ZeroRows
 
 if TYPE_CHECKING:
+    from numscope.charts import Mark
+    from numscope.comparison import Run
+    from numscope.findings import Finding
     from numscope.tables import LayerRow
 
 #: The columns of layers.csv that charts show, a row of the overview each.
 METRICS = ("underflow", "distortion")
 
 
-def tables_of(rows: Iterable[LayerRow]) -> list[Series]:
-    """The wide tables behind all charts."""
-    return series.series(rows, METRICS)
+def tables_of(
+    rows: Iterable[LayerRow],
+    *,
+    distortion: Literal["distortion", "cosine"] = "distortion",
+    zero_rows: ZeroRows = "skip",
+) -> list[Series]:
+    """The wide tables behind all charts.
+
+    Parameters
+    ----------
+    rows
+        Of layers.csv.
+    distortion
+        Which cosine the second row of charts shows: the mean over tokens, or that of whole tensors.
+    zero_rows
+        How rows of zeros enter that mean, see `series`.
+    """
+    return series.series(rows, (METRICS[0], distortion), zero_rows=zero_rows)
 
 
 def chart_files(
@@ -30,6 +49,10 @@ def chart_files(
     layers: Collection[int] | None = None,
     suffix: Literal["png", "svg", "pdf"] = "png",
     yscale: Literal["linear", "log"] = "linear",
+    smooth: int = 1,
+    is_loss: bool = False,
+    findings: Sequence[Finding] = (),
+    **look: Any,
 ) -> dict[str, bytes]:
     """Each chart's table and picture, and each recipe's overview, by name in the charts folder.
 
@@ -41,22 +64,121 @@ def chart_files(
         As from `tables_of`.
     layers, suffix, yscale
         Which layers are drawn, all if `None`; the pictures' format; the scale of their y axes.
+    smooth
+        Lines are medians of so many points, with the values faintly behind them.
+    is_loss
+        Whether to draw 1 − distortion, on a logarithmic axis. The CSV tables stay as they are.
+    findings
+        What to mark, by its place in this list, from 1.
+    look
+        `xscale`, `style` and `dpi`, as for `charts.chart`.
     """
     from numscope import charts  # noqa: PLC0415 (matplotlib: only when something is drawn)
 
     files: dict[str, bytes] = {}
+    options: dict[str, Any] = {"layers": layers, "yscale": yscale, **look}
     labels = list(dict.fromkeys(table.recipe for table in tables))
     for label in labels:
         folder = f"{folder_name(label)}/" if len(labels) > 1 else ""
         own = [table for table in tables if table.recipe == label]
-        for table in own:
-            files[f"{folder}{table.name}.csv"] = series.to_csv(table).encode()
-            figure = charts.chart(table, yscale=yscale, layers=layers)
+        whole = [views.loss(table) if is_loss else table for table in own]
+        drawn = [views.smoothed(table, smooth) for table in whole] if smooth > 1 else whole
+        behind = whole if smooth > 1 else []
+        for i, table in enumerate(drawn):
+            files[f"{folder}{own[i].name}.csv"] = series.to_csv(own[i]).encode()
+            extra: dict[str, Any] = {"raw": behind[i]} if behind else {}
+            if findings:
+                extra["marks"] = marks_of(findings, own[i], whole[i], layers)
+            figure = charts.chart(table, **options, **extra)
             files[f"{folder}{table.name}.{suffix}"] = charts.render(figure, suffix)
-        by_metric = sorted(own, key=lambda table: METRICS.index(table.metric))
-        figure = charts.overview(by_metric, yscale=yscale, layers=layers)
+        extra = {"raw": _by_metric(behind)} if behind else {}
+        figure = charts.overview(_by_metric(drawn), **options, **extra)
         files[f"{folder}overview.{suffix}"] = charts.render(figure, suffix)
     return files
+
+
+def heatmap_files(
+    tables: Sequence[Series],
+    sort: Literal["heatmap", "layers"],
+    *,
+    layers: Collection[int] | None = None,
+    suffix: Literal["png", "svg", "pdf"] = "png",
+    is_loss: bool = False,
+    **look: Any,
+) -> dict[str, bytes]:
+    """Each chart as a heatmap, or as small charts of a layer each, by name in the charts folder.
+
+    `look` is as for `heatmaps.heatmap`.
+    """
+    from numscope import heatmaps  # noqa: PLC0415 (matplotlib: only when something is drawn)
+    from numscope.styles import render  # noqa: PLC0415
+
+    draw = heatmaps.heatmap if sort == "heatmap" else heatmaps.multiples
+    labels = list(dict.fromkeys(table.recipe for table in tables))
+    files = {}
+    for table in tables:
+        folder = f"{folder_name(table.recipe)}/" if len(labels) > 1 else ""
+        chosen = views.selected(views.loss(table) if is_loss else table, layers)
+        files[f"{folder}{chosen.name}_{sort}.{suffix}"] = render(draw(chosen, **look), suffix)
+    return files
+
+
+def comparison_files(
+    runs: Sequence[Run], *, suffix: Literal["png", "svg", "pdf"] = "png"
+) -> dict[str, bytes]:
+    """Each chart of the first run with the same charts of the others beside it, by name."""
+    from numscope import charts  # noqa: PLC0415
+
+    files = {}
+    for table in runs[0].tables:
+        alike = {
+            run.name: other
+            for run in runs
+            for other in run.tables
+            if (other.subject, other.metric) == (table.subject, table.metric)
+        }
+        name = f"{table.subject} {table.metric}".replace(" ", "_")
+        figure = charts.side_by_side(list(alike.values()), list(alike))
+        files[f"{name}.{suffix}"] = charts.render(figure, suffix)
+    return files
+
+
+def marks_of(
+    findings: Sequence[Finding],
+    table: Series,
+    drawn: Series,
+    layers: Collection[int] | None = None,
+) -> list[Mark]:
+    """Where in a chart the findings about it are: by their place in the list, from 1.
+
+    Parameters
+    ----------
+    findings
+        Those without a place of their own, such as a depth trend, are not marked.
+    table
+        What the findings are about.
+    drawn
+        What is shown of it: the same layers and x.
+    layers
+        Which layers are shown, all if `None`.
+    """
+    from numscope.charts import Mark  # noqa: PLC0415
+
+    marks = []
+    for number, each in enumerate(findings, start=1):
+        x = each.tokens if table.x_name == "tokens" else each.step
+        is_here = (each.recipe, each.chart) == (table.recipe, table.title)
+        if not is_here or x not in table.x or each.layer not in table.layers:
+            continue
+        y = drawn.values[table.x.index(x)][table.layers.index(each.layer)]
+        if math.isfinite(y) and (layers is None or each.layer in layers):
+            marks.append(Mark(number, x, y))
+    return marks
+
+
+def _by_metric(tables: Sequence[Series]) -> list[Series]:
+    """All of the first metric, then all of the second."""
+    return sorted(tables, key=lambda table: table.metric != METRICS[0])
 
 
 def folder_name(label: str) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
     from numpy.typing import NDArray
 
 #: More layers than this get a colour bar.
@@ -45,7 +46,7 @@ def add_legend(
     """
     right, foot = (_colour_bar if len(layers) > MOST_ENTRIES else _entries)(axes, layers)
     _hide_grid(axes, right, foot)
-    edge = axes.transLimits.inverted().transform((right, 0.0))[0]
+    edge = axes.transData.inverted().transform(axes.transAxes.transform((right, 0.0)))[0]
     beside = np.searchsorted(x, edge, side="right") + 1  # one more: a line goes there from below
     if not np.isnan(y[:beside]).all():
         _make_room(axes, float(np.nanmax(y[:beside])), foot)
@@ -74,7 +75,7 @@ def _entries(axes: Axes, layers: Sequence[int]) -> tuple[float, float]:
     """A legend with an entry per layer, row by row; its right and lower edge, in fractions."""
     rows = math.ceil(len(layers) / _entries_per_row(axes, layers))
     columns = math.ceil(len(layers) / rows)
-    lines = axes.get_lines()
+    lines = _lines(axes)
     legend = axes.legend(  # filled column by column
         handles=[lines[i] for j in range(columns) for i in range(j, len(lines), columns)],
         title="layer",
@@ -114,7 +115,7 @@ def _colour_bar(axes: Axes, layers: Sequence[int]) -> tuple[float, float]:
     count = len(layers)
     bar.imshow(
         np.arange(count)[np.newaxis],
-        cmap=ListedColormap([str(line.get_color()) for line in axes.get_lines()]),
+        cmap=ListedColormap([str(line.get_color()) for line in _lines(axes)]),
         aspect="auto",
         interpolation="nearest",
         extent=(-0.5, count - 0.5, 0, 1),
@@ -126,6 +127,11 @@ def _colour_bar(axes: Axes, layers: Sequence[int]) -> tuple[float, float]:
     bar.spines[:].set_visible(False)
     bar.set_title("layer", loc="left", fontsize=_FONT_SIZE, pad=2)
     return (2 * _INDENT + _BAR_WIDTH) / width, foot - (_BAR_LABELS + _GAP) / height
+
+
+def _lines(axes: Axes) -> list[Line2D]:
+    """Those of the layers: others have names that begin with an underscore."""
+    return [line for line in axes.get_lines() if not str(line.get_label()).startswith("_")]
 
 
 def _inches(axes: Axes) -> tuple[float, float]:

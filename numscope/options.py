@@ -166,6 +166,13 @@ class LayerOffset(ParamType[int | dict[str, int]]):
             self.fail(f"{value!r} is neither a number nor like megatron=-1", param, ctx)
 
 
+def results_argument(command: F) -> F:
+    """The folder that `analyze` has written."""
+    return click.argument("results", type=click.Path(path_type=Path), default="numscope-out")(
+        command
+    )
+
+
 def verbosity(command: F) -> F:
     """`--quiet` and `--verbose`."""
     quiet = click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")

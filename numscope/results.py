@@ -17,6 +17,7 @@ from numscope.errors import ResultsError
 from numscope.tables import LayerRow, Row
 
 RUN, TENSORS, LAYERS, FINDINGS = "run.json", "tensors.csv", "layers.csv", "findings.md"
+FINDINGS_TABLE = "findings.csv"
 CHARTS, PARTS, PLANS = "charts", "parts", "plans"
 
 #: What a folder of results holds, in whatever state it is.
@@ -53,9 +54,10 @@ class Results:
         text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
         writing.write_text(self.folder / RUN, text)
 
-    def keep_findings(self, text: str) -> None:
-        """Write findings.md."""
+    def keep_findings(self, text: str, table: str) -> None:
+        """Write findings.md and findings.csv."""
         writing.write_text(self.folder / FINDINGS, text)
+        writing.write_text(self.folder / FINDINGS_TABLE, table)
 
     def keep_charts(self, files: Mapping[str, bytes]) -> list[Path]:
         """Write the charts' files, named relative to the charts folder."""
@@ -95,7 +97,7 @@ class Results:
     @property
     def tables(self) -> list[Path]:
         """The files that a reader starts with."""
-        return [self.folder / name for name in (TENSORS, LAYERS, FINDINGS, RUN)]
+        return [self.folder / name for name in (TENSORS, LAYERS, FINDINGS, FINDINGS_TABLE, RUN)]
 
     def tensor_rows(self) -> list[Row]:
         """The rows of tensors.csv."""
@@ -104,6 +106,16 @@ class Results:
     def layer_rows(self) -> list[LayerRow]:
         """The rows of layers.csv."""
         return tables.read_csv(self._existing(LAYERS), LayerRow)
+
+    def run_facts(self) -> dict[str, Any]:
+        """What run.json says; nothing if there is none."""
+        try:
+            found = json.loads((self.folder / RUN).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            raise ResultsError(f"{self.folder / RUN} cannot be read: {error}") from error
+        return found if isinstance(found, dict) else {}
 
     def _existing(self, name: str) -> Path:
         path = self.folder / name

@@ -19,6 +19,7 @@ from numscope.tables import LayerRow, sort_rows
 from numscope.written import parse
 
 XName = Literal["tokens", "step"]
+ZeroRows = Literal["skip", "zero", "one"]
 
 #: What the kinds are called in a chart's title and, with underscores, in its file name.
 _SUBJECTS = {
@@ -65,7 +66,7 @@ class Series:
     @property
     def title(self) -> str:
         """As in the published figure: `gradient transpose underflow (128,1)`."""
-        return f"{self.subject} {self.metric} ({self.tile.replace('x', ',')})"
+        return f"{self.subject} {self.metric.replace('_', ' ')} ({self.tile.replace('x', ',')})"
 
     @property
     def name(self) -> str:
@@ -79,7 +80,9 @@ class Series:
         return tuple(values[j] for values in self.values)
 
 
-def series(rows: Iterable[LayerRow], metrics: Sequence[str]) -> list[Series]:
+def series(
+    rows: Iterable[LayerRow], metrics: Sequence[str], *, zero_rows: ZeroRows = "skip"
+) -> list[Series]:
     """Every chart's table for each metric, per recipe: by kind, row tiles before column tiles.
 
     Parameters
@@ -90,6 +93,9 @@ def series(rows: Iterable[LayerRow], metrics: Sequence[str]) -> list[Series]:
         restart, the later one is shown.
     metrics
         Columns of layers.csv.
+    zero_rows
+        What rows of nothing but zeros are in the mean that `distortion` is: left out, as in
+        layers.csv, or counted as 0, as some published code does, or as 1.
     """
     x_name, known = _dated(sort_rows(row for row in rows if row.layer is not None))
     groups: dict[tuple[str, str, str], list[LayerRow]] = {}
@@ -97,10 +103,15 @@ def series(rows: Iterable[LayerRow], metrics: Sequence[str]) -> list[Series]:
         groups.setdefault((row.recipe, row.kind, row.tile), []).append(row)
     ordered = sorted(groups, key=lambda key: (key[0], _place(key[1]), _is_column(*key), key[2]))
     return [
-        _series(groups[key], _subject(*key), metric, x_name)
+        _series(groups[key], _subject(*key), metric, x_name, zero_rows)
         for key in ordered
         for metric in metrics
     ]
+
+
+def x_name_of(rows: Iterable[LayerRow]) -> XName:
+    """What the x of these rows' charts counts."""
+    return _dated([row for row in rows if row.layer is not None])[0]
 
 
 def to_csv(table: Series) -> str:
@@ -131,8 +142,10 @@ def _subject(recipe: str, kind: str, tile: str) -> str:
     return f"{subject.removesuffix('s')} transpose"
 
 
-def _series(rows: Sequence[LayerRow], subject: str, metric: str, x_name: XName) -> Series:
-    values = {key: float(getattr(sums, metric)) for key, sums in _points(rows, x_name).items()}
+def _series(
+    rows: Sequence[LayerRow], subject: str, metric: str, x_name: XName, zero_rows: ZeroRows
+) -> Series:
+    values = {key: _value(sums, metric, zero_rows) for key, sums in _points(rows, x_name).items()}
     xs = tuple(sorted({x for x, _ in values}))
     layers = tuple(sorted({layer for _, layer in values}))
     return Series(
@@ -145,6 +158,14 @@ def _series(rows: Sequence[LayerRow], subject: str, metric: str, x_name: XName) 
         layers=layers,
         values=tuple(tuple(values.get((x, layer), math.nan) for layer in layers) for x in xs),
     )
+
+
+def _value(sums: ErrorSums, metric: str, zero_rows: ZeroRows) -> float:
+    """A metric of the record, zero rows counted as is asked for."""
+    if metric != "distortion" or zero_rows == "skip" or not sums.row_count:
+        return float(getattr(sums, metric))
+    ones = sums.zero_rows if zero_rows == "one" else 0
+    return (sums.sum_row_cosine + ones) / sums.row_count
 
 
 def _points(rows: Sequence[LayerRow], x_name: XName) -> dict[tuple[int, int], ErrorSums]:

@@ -17,6 +17,7 @@ from numscope.written import parse
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SAMPLE_DUMPS = REPOSITORY / "sample_dumps"
+SMALL_RUN = REPOSITORY / "tests" / "data" / "small_run"
 
 #: Four values in one row and one tile, of which one is zero and one became zero; round ratios.
 SUMS = ErrorSums(

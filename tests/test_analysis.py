@@ -21,31 +21,30 @@ from numscope.errors import NothingToDo
 from numscope.outcomes import FileResult
 from numscope.plans import FileWork, Selection, plan, schemes
 from numscope.tables import LayerRow, Row
-from tests.examples import SAMPLE_DUMPS, gradient, save_dump
+from tests.examples import SMALL_RUN, gradient, save_dump
 
 Array = np.ndarray[Any, Any]
 
-# The sample dumps: every number that is known of them.
+# A small run: every number that is known of it.
 
-_EXPECTATIONS = Path(__file__).with_name("data") / "sample_dumps_expectations.json"
-ENTRIES: list[dict[str, Any]] = json.loads(_EXPECTATIONS.read_text())["entries"]
-
-
-@pytest.fixture(scope="module")
-def sample_rows() -> list[Row]:
-    return analyze(str(SAMPLE_DUMPS))
+ENTRIES: list[dict[str, Any]] = json.loads((SMALL_RUN / "expectations.json").read_text())["entries"]
 
 
 @pytest.fixture(scope="module")
-def rows_by_tensor(sample_rows: list[Row]) -> dict[tuple[str, str], dict[str, Row]]:
+def small_run_rows() -> list[Row]:
+    return analyze(str(SMALL_RUN))
+
+
+@pytest.fixture(scope="module")
+def rows_by_tensor(small_run_rows: list[Row]) -> dict[tuple[str, str], dict[str, Row]]:
     """By path and key, the row of each tile."""
     found: dict[tuple[str, str], dict[str, Row]] = {}
-    for row in sample_rows:
+    for row in small_run_rows:
         found.setdefault((row.path, row.key), {})[row.tile] = row
     return found
 
 
-def test_every_tensor_of_the_sample_dumps_is_expected(
+def test_every_tensor_of_the_small_run_is_expected(
     rows_by_tensor: dict[tuple[str, str], dict[str, Row]],
 ) -> None:
     assert len(ENTRIES) == 130
@@ -55,7 +54,7 @@ def test_every_tensor_of_the_sample_dumps_is_expected(
 @pytest.mark.parametrize(
     "entry", ENTRIES, ids=[f"{entry['step']}-{entry['key'][0]}" for entry in ENTRIES]
 )
-def test_the_sample_dumps_have_the_values_that_are_known(
+def test_the_small_run_has_the_values_that_are_known(
     entry: dict[str, Any], rows_by_tensor: dict[tuple[str, str], dict[str, Row]]
 ) -> None:
     rows = rows_by_tensor[entry["path"], entry["key"][0]]
@@ -72,8 +71,8 @@ def test_the_sample_dumps_have_the_values_that_are_known(
         assert row.underflow == entry["underflow"][row.tile] / row.count
 
 
-def test_the_published_effect_is_seen(sample_rows: list[Row]) -> None:
-    last = {(row.layer, row.tile): row for row in sample_rows if row.step == 720}
+def test_the_published_effect_is_seen(small_run_rows: list[Row]) -> None:
+    last = {(row.layer, row.tile): row for row in small_run_rows if row.step == 720}
     assert {layer: round(last[layer, "128x1"].underflow, 4) for layer in (0, 4, 8, 12, 16)} == {
         0: 0.2635,
         4: 0.2326,
@@ -141,10 +140,10 @@ def _assert_is(loss: Loss, row: Row) -> None:
     assert row.sum_ee == pytest.approx(loss.sum_ee, rel=1e-12)
 
 
-def test_the_sample_dumps_are_recomputed(sample_rows: list[Row]) -> None:
-    files = {path.name: load_file(path) for path in SAMPLE_DUMPS.glob("*.safetensors")}
-    assert len(sample_rows) == 195
-    for row in sample_rows:
+def test_the_small_run_is_recomputed(small_run_rows: list[Row]) -> None:
+    files = {path.name: load_file(path) for path in SMALL_RUN.glob("*.safetensors")}
+    assert len(small_run_rows) == 195
+    for row in small_run_rows:
         x = files[row.path][row.key].reshape(row.rows, row.cols)
         _assert_is(_loss(x, is_column=row.tile == "128x1"), row)
 

@@ -23,9 +23,10 @@ from numscope import dumps, options, tables
 from numscope import results as results_module
 from numscope.catalogue import NAMED, family
 from numscope.cli import cli, run
+from numscope.measure import ErrorSums
 from numscope.tables import LayerRow, Row
 from numscope.written import fields_text
-from tests.examples import REPOSITORY, SAMPLE_DUMPS, gradient, save_dump
+from tests.examples import REPOSITORY, SMALL_RUN, gradient, layer_rows, row, save_dump
 
 X = gradient(4, 8)
 GOOD = "layers.0.mlp.fc1.activation"
@@ -39,6 +40,33 @@ gradients distortion (1,128)               4    0.99968        0
 gradient transpose underflow (128,1)      16     0.2867  337.9 K
 gradient transpose distortion (128,1)     16     0.6365  368.6 K
 """
+
+FINDINGS = """
+1. At 184.3 K tokens layers 0,4,12,16 stray in gradient transpose distortion (128,1); layer 16 \
+has 0.7957, where 0.9951 is usual.
+2. At 368.6 K tokens layers 0,4,8,12 stray in gradient transpose underflow (128,1) and gradient \
+transpose distortion (128,1); layer 0 has 0.2635 in gradient transpose underflow, where 0.1025 \
+is usual.
+3. gradient transpose distortion (128,1): layer 16 dips at 184.3 K tokens to 0.7957, where \
+0.9951 is usual (39 times the noise); so do layers 0,4,12.
+4. gradient transpose underflow (128,1): layer 0 peaks at 368.6 K tokens to 0.2635, where 0.1025 \
+is usual (8 times the noise); so do layers 4,8,12.
+5. At 337.9 K tokens layers 0,12 stray in gradient transpose distortion (128,1); layer 12 has \
+0.9277, where 0.9577 is usual.
+6. gradient transpose distortion (128,1): layer 8 dips at 368.6 K tokens to 0.9279, where 0.9656 \
+is usual (13 times the noise); so does layer 4.
+7. gradient transpose distortion (128,1): layer 12 dips at 337.9 K tokens to 0.9277, where \
+0.9577 is usual (18 times the noise); so does layer 0.
+8. gradient transpose distortion (128,1): layer 16 is apart from all other layers, 0.9594 on the \
+median, 0.99948 over all layers.
+9. gradient transpose underflow (128,1): the size of the spikes falls with depth, from 0.1609 in \
+layer 0 to 0 in layer 16 (rank correlation -1.00).
+10. Nothing stands out in activations underflow (1,128), activations distortion (1,128), \
+gradients underflow (1,128) and gradients distortion (1,128).
+
+"""
+
+TABLES = ["tensors.csv", "layers.csv", "findings.md", "findings.csv", "run.json"]
 
 CHARTS = [
     "activations_underflow_1x128",
@@ -88,9 +116,9 @@ def _compiled() -> None:
 
 @pytest.fixture(scope="module")
 def analysed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The results of `numscope analyze sample_dumps`, not to be changed."""
+    """The results of `numscope analyze` on the small run, not to be changed."""
     out = tmp_path_factory.mktemp("analysed") / "results"
-    assert run(["analyze", str(SAMPLE_DUMPS), "--out", str(out), "--quiet"]) == 0
+    assert run(["analyze", str(SMALL_RUN), "--out", str(out), "--quiet"]) == 0
     return out
 
 
@@ -123,9 +151,7 @@ def test_analyze_writes_every_file(analysed: Path) -> None:
     found = sorted(str(path.relative_to(analysed)) for path in analysed.rglob("*.*"))
     charts = [f"charts/{name}.{suffix}" for name in CHARTS for suffix in ("csv", "png")]
     named = [name for name in found if not name.startswith(("parts/", "plans/"))]
-    assert named == sorted(
-        ["tensors.csv", "layers.csv", "findings.md", "run.json", "charts/overview.png", *charts]
-    )
+    assert named == sorted([*TABLES, "charts/overview.png", *charts])
     assert len(found) - len(named) == 13 + 2  # a part of each file, and who was to do what
 
 
@@ -204,14 +230,14 @@ def test_tables_are_identical_for_any_number_of_jobs(
     for jobs in (1, 2, 3):
         out = folder / f"jobs{jobs}"
         arguments = ["--out", out, "--jobs", jobs, "--no-charts", *options]
-        assert call("analyze", SAMPLE_DUMPS, *arguments).code == 0
+        assert call("analyze", SMALL_RUN, *arguments).code == 0
         written.add(tuple((out / name).read_bytes() for name in ("tensors.csv", "layers.csv")))
     assert len(written) == 1
 
 
 def test_options_narrow_what_is_measured(call: Call, folder: Path) -> None:
     options = ["--layers", "0-4,16", "--steps", "0,720", "--kinds", "gradient", "--module", "fc1"]
-    call("analyze", SAMPLE_DUMPS, "-o", "out", "--no-charts", *options)
+    call("analyze", SMALL_RUN, "-o", "out", "--no-charts", *options)
     rows = tables.read_csv(folder / "out" / "layers.csv", LayerRow)
     assert {(each.step, each.layer, each.kind, each.tile) for each in rows} == {
         (step, layer, "gradient", tile)
@@ -246,10 +272,10 @@ def test_a_single_file_can_be_analysed(call: Call, folder: Path) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_answers_go_to_stdout_and_progress_to_stderr(call: Call) -> None:
-    code, out, err = call("analyze", SAMPLE_DUMPS, "--no-charts", "-o", "out")
+    code, out, err = call("analyze", SMALL_RUN, "--no-charts", "-o", "out")
     assert code == 0
-    assert out == SUMMARY + "".join(
-        f"out/{name}\n" for name in ("tensors.csv", "layers.csv", "findings.md", "run.json")
+    assert out == SUMMARY + FINDINGS + "".join(
+        f"out/{name}\n" for name in ("tensors.csv", "layers.csv", "findings.{md,csv}", "run.json")
     )
     assert re.fullmatch(r"13/13 files, 6.39 MB of 6.39 MB, .+/s\n", err)
 
@@ -284,7 +310,7 @@ def test_nothing_is_coloured_in_a_pipe_and_lines_are_not_cut(folder: Path) -> No
     assert f"{out}/tensors.csv" in done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["recipes"], ["scan", str(SAMPLE_DUMPS)]])
+@pytest.mark.parametrize("arguments", [["--help"], ["recipes"], ["scan", str(SMALL_RUN)]])
 def test_a_reader_that_has_enough_is_no_error(arguments: list[str]) -> None:
     reading_end, writing_end = os.pipe()
     os.close(reading_end)
@@ -574,7 +600,7 @@ def _out_is_a_file(folder: Path) -> None:
 
 def _out_of_another_run(folder: Path) -> None:
     out = str(folder / "numscope-out")
-    assert run(["analyze", str(SAMPLE_DUMPS), "-o", out, "--layers=0", "--no-charts", "-q"]) == 0
+    assert run(["analyze", str(SMALL_RUN), "-o", out, "--layers=0", "--no-charts", "-q"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -618,7 +644,7 @@ def _out_of_another_run(folder: Path) -> None:
         (
             _out_of_another_run,
             [],
-            "numscope-out holds the results of {sample_dumps}, not of {folder}/dump; {advice}",
+            "numscope-out holds the results of {small_run}, not of {folder}/dump; {advice}",
         ),
     ],
 )
@@ -633,7 +659,7 @@ def test_nothing_done_has_one_line_that_says_why(
         prepare(folder)
     why = line.format(
         folder=folder,
-        sample_dumps=SAMPLE_DUMPS,
+        small_run=SMALL_RUN,
         has="dump has",
         step="steps 1",
         there="kinds activation; layers 0; steps 1",
@@ -730,7 +756,7 @@ def test_wrong_usage_shows_how_it_is_meant(arguments: list[str], call: Call) -> 
 
 def test_no_command_shows_which_there_are(call: Call) -> None:
     _, out, err = call()
-    assert re.search(r"^Usage: numscope .*^  analyze  Measure", out + err, re.DOTALL | re.MULTILINE)
+    assert re.search(r"^Usage: numscope .*^  analyze +Measure", out + err, re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.usefixtures("folder")
@@ -770,7 +796,40 @@ def test_a_run_that_was_killed_can_be_repeated(
     assert done["finished"] is True
 
 
-# plot, scan, recipes.
+# findings, plot, scan, recipes.
+
+
+def test_findings_says_what_stands_out(call: Call, results: Path) -> None:
+    assert call("findings", results.name) == (0, FINDINGS.strip() + "\n", "")
+
+
+def test_findings_as_json_is_a_list_of_objects(call: Call, results: Path) -> None:
+    code, out, err = call("findings", results.name, "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    keys = {"kind", "chart", "layer", "tokens", "value", "baseline", "sentence"}
+    assert all(each.keys() >= keys for each in found)
+    assert [each["sentence"][1:] for each in found] == [
+        line.partition(". ")[2][1:] for line in FINDINGS.splitlines() if line
+    ]
+    assert (found[2]["kind"], found[2]["layer"], found[2]["tokens"]) == ("dip", 16, 184320)
+    assert found[-1]["kind"] == "flat"
+
+
+def test_ten_findings_are_shown_unless_all_are_asked_for(call: Call, folder: Path) -> None:
+    rows = layer_rows(
+        *(
+            row(tokens=tokens, layer=layer, sums=ErrorSums(count=10**6, underflow_count=count))
+            for layer in (0, 4)
+            for tokens in range(60)
+            for count in [10**5 * (tokens in range(4, 60, 7) and tokens // 7 % 2 == layer // 4)]
+        )
+    )
+    tables.write_csv(folder / "many" / "layers.csv", rows, LayerRow)
+    shown = call("findings", "many").out.splitlines()
+    every = call("findings", "many", "--verbose").out.splitlines()
+    assert shown[:-1] == every[: len(shown) - 1]
+    assert len(shown) <= 11
 
 
 def test_plot_draws_chosen_layers_from_the_tables_alone(call: Call, results: Path) -> None:
@@ -825,7 +884,7 @@ def test_plot_of_no_results_says_how_to_make_them(call: Call, folder: Path) -> N
 
 
 def test_scan_shows_how_the_dump_was_understood(call: Call) -> None:
-    code, out, err = call("scan", SAMPLE_DUMPS)
+    code, out, err = call("scan", SMALL_RUN)
     assert (code, err) == (0, "")
     assert out.startswith("13 files, 6.4 MB, 130 tensors\n")
     facts = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in out.splitlines()[2:])
@@ -845,7 +904,7 @@ def test_scan_shows_how_the_dump_was_understood(call: Call) -> None:
 
 
 def test_scan_lists_every_tensor(call: Call) -> None:
-    code, out, err = call("scan", SAMPLE_DUMPS, "--list")
+    code, out, err = call("scan", SMALL_RUN, "--list")
     header, first, *others = [line.split("\t") for line in out.splitlines()]
     assert (code, err, len(others)) == (0, "", 129)
     assert dict(zip(header, first, strict=True)) == {

@@ -1,13 +1,27 @@
-"""The worst point of a chart."""
+"""What stands out is found where it was planted, and noise is never news."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import math
+from typing import Any
 
+import numpy as np
 import pytest
 
-from numscope.findings import Worst, is_lossless, worst
+from numscope.findings import Finding, Worst, find, is_lossless, text, to_csv, to_json, worst
+from numscope.findings.finding import COLUMNS
+from numscope.findings.lines import fit, rank_correlation, running_median
+from numscope.gallery import tables_of
+from numscope.measure import ErrorSums
 from numscope.series import Series
+from tests.examples import layer_rows, row
+from tests.stories import BILLION, CHARTS, NOISES, RUN, Array, bump, grid, noise_only, tables
+
+TITLES = [f"{subject} {metric} ({tile.replace('x', ',')})" for subject, tile, metric in CHARTS]
+DISTORTIONS = {title for title in TITLES if "distortion" in title}
 
 
 def table(metric: str, *values: tuple[float, ...]) -> Series:
@@ -21,6 +35,24 @@ def table(metric: str, *values: tuple[float, ...]) -> Series:
         layers=(0, 4, 16)[: len(values[0])] if values else (),
         values=values,
     )
+
+
+def found(charts: list[Array], **changes: Any) -> list[Finding]:
+    """All findings but that there is nothing to see."""
+    return [each for each in find(tables(charts, **changes)) if each.kind != "flat"]
+
+
+def of_kind(findings: list[Finding], kind: str) -> list[Finding]:
+    return [each for each in findings if each.kind == kind]
+
+
+def nearest(points: int, share: float) -> int:
+    """The tokens of the point nearest to that share of the run."""
+    place = np.array(grid(points))
+    return int(place[np.abs(place - share * RUN).argmin()])
+
+
+# The worst point.
 
 
 def test_the_highest_underflow_is_worst() -> None:
@@ -61,3 +93,274 @@ def test_nothing_is_lost_only_at_a_metrics_best_value(
     metric: str, value: float, expected: bool
 ) -> None:
     assert is_lossless(metric, value) is expected
+
+
+# Nothing stands out.
+
+
+@pytest.mark.parametrize("layers", [1, 5, 61])
+def test_constant_charts_have_nothing_that_stands_out(layers: int) -> None:
+    findings = find(tables(noise_only(0, layers=layers, points=13, size=0.0)))
+    assert [each.sentence for each in findings] == ["nothing stands out."]
+    assert findings[0].charts == tuple(TITLES)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize(
+    ("layers", "points", "seeds"), [(1, 13, 40), (5, 13, 40), (5, 41, 40), (5, 400, 8), (61, 13, 4)]
+)
+def test_noise_is_no_news(noise: str, layers: int, points: int, seeds: int) -> None:
+    """Six charts a run. Of noise that wanders for as long as the run, one of twenty may mislead."""
+    wrong = [
+        each
+        for seed in range(seeds)
+        for each in found(noise_only(seed, layers=layers, points=points, noise=NOISES[noise]))
+    ]
+    assert len(wrong) <= (seeds // 20 if noise == "autocorrelated" else 0), [
+        each.sentence for each in wrong
+    ]
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e-9, 1e-7, 1e-6])
+def test_no_difference_below_what_is_worth_a_word_is_news(size: float) -> None:
+    charts = noise_only(3, size=size / 10)
+    for chart in charts:
+        chart[20, 2] += 100 * size
+        chart[30:] += 50 * size
+    assert found(charts) == []
+
+
+def test_a_long_run_of_many_layers_is_searched_quickly_and_quietly() -> None:
+    assert found(noise_only(0, layers=61, points=600)) == []
+
+
+def test_too_few_points_have_no_shape() -> None:
+    charts = noise_only(0, points=5)
+    charts[0][2, 1] += 0.5
+    assert found(charts) == []
+
+
+def test_no_charts_are_no_findings() -> None:
+    assert find([]) == []
+    assert text([], []) == "# Findings\n\nThere is nothing to chart.\n"
+
+
+# Stories.
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize(("layers", "points"), [(5, 13), (5, 41), (5, 400), (61, 41), (1, 41)])
+def test_the_published_story_is_told(noise: str, layers: int, points: int) -> None:
+    """A peak of layer 0 near 2,500 B tokens, and dips of the last layer in every distortion."""
+    charts = noise_only(3, layers=layers, points=points, size=1e-5, noise=NOISES[noise])
+    charts[0][:, 0] += 0.0065 * bump(points, 0.12, 0.01)
+    for i in (1, 3, 5):
+        charts[i][:, -1] -= 0.01 * (i + 1) * bump(points, 0.625, 0.01)
+    findings = found(charts)
+    last = tables(charts)[0].layers[-1]
+
+    (peak,) = of_kind(findings, "peak")
+    assert (peak.chart, peak.layer, peak.tokens) == (TITLES[0], 0, nearest(points, 0.12))
+    assert peak.value == pytest.approx(0.0075, abs=3e-4)
+    assert peak.baseline == pytest.approx(0.001, abs=1e-4)
+    assert peak.times > 100
+
+    dips = of_kind(findings, "dip")
+    assert {each.chart for each in dips} == DISTORTIONS
+    assert {(each.layer, each.tokens) for each in dips} == {(last, nearest(points, 0.625))}
+
+    (moment,) = of_kind(findings, "common moment")
+    assert (moment.tokens, set(moment.charts)) == (nearest(points, 0.625), DISTORTIONS)
+    assert findings[0] == moment
+    assert len(findings) == 5
+
+
+@pytest.mark.parametrize("layers", [5, 61])
+def test_spikes_that_grow_with_depth(layers: int) -> None:
+    charts = noise_only(2, layers=layers, size=2e-5)
+    for at in (0.2, 0.5, 0.8):
+        charts[5] -= np.outer(bump(41, at, 0.01), np.linspace(0.002, 0.06, layers))
+    findings = found(charts)
+    (trend,) = of_kind(findings, "depth trend")
+    assert (trend.chart, trend.correlation) == (TITLES[5], 1.0)
+    assert "the size of the spikes grows with depth" in trend.sentence
+    moments = of_kind(findings, "common moment")
+    assert sorted(each.tokens or 0 for each in moments) == [
+        nearest(41, at) for at in (0.2, 0.5, 0.8)
+    ]
+    assert all(len(each.layers) >= layers - 1 for each in moments)
+    assert {each.kind for each in findings} == {"depth trend", "common moment", "dip"}
+
+
+@pytest.mark.parametrize("points", [13, 41, 400])
+def test_a_sustained_shift_is_dated(points: int) -> None:
+    charts = noise_only(4, points=points, size=2e-5)
+    start = points // 3
+    charts[0][start:, 1] += 0.001
+    (shift,) = of_kind(found(charts), "sustained shift")
+    assert (shift.chart, shift.layer) == (TITLES[0], 4)
+    assert shift.tokens == tables(charts)[0].x[start]
+    assert (shift.baseline, shift.value) == pytest.approx((0.001, 0.002), abs=5e-5)
+    assert of_kind(found(charts), "peak") == []
+
+
+def test_layers_that_shift_together_are_one_finding() -> None:
+    charts = noise_only(4, size=2e-5)
+    charts[3][20:, 1:4] -= 0.01
+    (shift,) = of_kind(found(charts), "sustained shift")
+    assert shift.layers == (4, 8, 12)
+    assert "layers 4,8,12 are worse" in shift.sentence
+
+
+@pytest.mark.parametrize("points", [13, 41, 400])
+def test_a_drift_has_its_rate(points: int) -> None:
+    charts = noise_only(5, points=points, size=2e-5)
+    charts[5][:, 2] -= 0.01 * np.linspace(0, 1, points)
+    (drift,) = of_kind(found(charts), "drift")
+    assert (drift.chart, drift.layer) == (TITLES[5], 8)
+    assert drift.rate == pytest.approx(-0.01 / (RUN / BILLION), rel=0.05)
+    assert {each.kind for each in found(charts)} <= {"drift", "outlier layer"}
+
+
+def test_a_level_that_falls_with_depth() -> None:
+    charts = noise_only(6, layers=17, size=2e-5)
+    charts[5] -= np.linspace(0, 0.02, 17)
+    (trend,) = found(charts)
+    assert (trend.kind, trend.chart, trend.correlation) == ("depth trend", TITLES[5], -1.0)
+    assert (trend.baseline, trend.value) == pytest.approx((0.999, 0.979), abs=1e-4)
+
+
+def test_the_odd_layer_is_found() -> None:
+    charts = noise_only(7, size=2e-5)
+    charts[2][:, 3] += 0.01
+    (odd,) = found(charts)
+    assert (odd.kind, odd.chart, odd.layer) == ("outlier layer", TITLES[2], 12)
+
+
+def test_an_improvement_ranks_below_a_loss_of_the_same_size() -> None:
+    charts = noise_only(8, size=1e-6)
+    charts[0][10, 0] += 9e-4
+    charts[0][30, 4] -= 9e-4
+    assert [each.kind for each in found(charts)] == ["peak", "dip"]
+
+
+def test_steps_are_called_steps() -> None:
+    charts = noise_only(1, size=1e-5)
+    charts[0][10, 0] += 0.5
+    (peak,) = found(charts, x_name="step", x=tuple(range(41)))
+    assert (peak.step, peak.tokens) == (10, None)
+    assert "at step 10 " in peak.sentence
+
+
+# What is there, or is not.
+
+
+def test_saturated_values_are_named_with_the_worst_place() -> None:
+    rows = layer_rows(
+        *(row(tokens=tokens, sums=ErrorSums(count=100)) for tokens in range(0, 900, 100)),
+        row(tokens=1000, layer=8, sums=ErrorSums(count=100, saturated_count=3)),
+        row(tokens=2000, layer=12, sums=ErrorSums(count=100, saturated_count=5)),
+    )
+    (saturated,) = [each for each in find(tables_of(rows), rows) if "saturation" in each.kind]
+    assert (saturated.layer, saturated.tokens, saturated.value) == (12, 1000, 0.05)
+    assert saturated.layers == (8, 12)
+    assert "8 values are clipped to the largest finite element" in saturated.sentence
+
+
+def test_values_that_are_not_finite_come_first() -> None:
+    rows = layer_rows(
+        *(
+            row(recipe, tokens=tokens, sums=ErrorSums(count=9, nan_count=tokens // 4, inf_count=1))
+            for tokens in (4, 8)
+            for recipe in ("ling", "ling:128x1")
+        )
+    )
+    first = find(tables_of(rows), rows)[0]
+    assert (first.kind, first.tokens, first.layer) == ("non-finite present", 4, 4)
+    assert "5 values are NaN or infinite" in first.sentence
+
+
+def test_missing_points_are_counted_once_per_subject() -> None:
+    charts = noise_only(1, size=1e-5)
+    rows = layer_rows(
+        *(
+            row(tokens=tokens, layer=layer, sums=ErrorSums(count=8, underflow_count=1))
+            for tokens in range(10)
+            for layer in (0, 4)
+            if (tokens, layer) not in {(3, 4), (4, 4)}
+        )
+    )
+    assert of_kind(found(charts), "missing points") == []
+    (missing,) = [each for each in find(tables_of(rows), rows) if each.kind == "missing points"]
+    assert (missing.layer, missing.tokens, missing.value) == (4, 3, 2.0)
+    assert "2 of 20 points are missing, in layer 4" in missing.sentence
+
+
+# In writing.
+
+
+def test_findings_md_has_a_numbered_sentence_each_and_the_worst_points() -> None:
+    charts = noise_only(1, size=1e-5)
+    charts[0][10, 0] += 0.5
+    lines = text(find(tables(charts)), tables(charts)).splitlines()
+    assert lines[2].startswith("1. activations underflow (1,128): layer 0 peaks at 5,000 B tokens")
+    assert lines[3].startswith("2. Nothing stands out in activations distortion (1,128), ")
+    assert lines[5] == "## Worst points"
+    assert len(lines) == 7 + 6
+
+
+def test_findings_csv_and_json_hold_the_same() -> None:
+    charts = noise_only(1, size=1e-5)
+    charts[0][10] += 0.5
+    findings = find(tables(charts))
+    records = list(csv.DictReader(io.StringIO(to_csv(findings))))
+    assert list(records[0]) == list(COLUMNS)
+    objects = [json.loads(json.dumps(to_json(each))) for each in findings]
+    for record, each in zip(records, objects, strict=True):
+        for name, cell in record.items():
+            value = each[name]
+            joined = ";".join(map(str, value)) if isinstance(value, list) else value
+            assert cell == ("" if value is None else str(joined))
+
+
+def test_with_several_recipes_each_sentence_says_whose_it_is() -> None:
+    charts = noise_only(1, size=1e-5)
+    charts[0][10, 0] += 0.5
+    both = [*tables(charts), *tables(charts, recipe="ling:1x64")]
+    lines = text(find(both), both).splitlines()
+    assert {line[3:].partition(" a")[0] for line in lines[2:4]} == {"ling:", "ling:1x64:"}
+
+
+# The statistics.
+
+
+def test_the_running_median_is_the_median_of_the_points_around() -> None:
+    y = np.random.default_rng(0).standard_normal(50)
+    medians = running_median(y, 7)
+    for i in range(50):
+        start = min(max(0, i - 3), 43)
+        assert medians[i] == np.median(y[start : start + 7])
+
+
+def test_the_simplest_shape_is_fitted() -> None:
+    x = np.arange(40.0)
+    noise = 0.1 * np.random.default_rng(0).standard_normal(40)
+    assert fit(x, noise).shape == "constant"
+    straight, step = fit(x, x + noise), fit(x, 9.0 * (x >= 25) + noise)
+    assert (straight.shape, step.shape, step.split) == ("straight", "step", 25)
+    assert straight.change == pytest.approx(39, abs=1)
+    assert step.change == pytest.approx(9, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1, 2, 3], 1.0),
+        ([3, 2, 1], -1.0),
+        ([5, 5, 5], 0.0),
+        ([2, 1, 3], 0.5),
+        ([1, 2, 2], 0.866025403784),
+    ],
+)
+def test_rank_correlation_is_spearmans(values: list[float], expected: float) -> None:
+    assert rank_correlation(range(3), values) == pytest.approx(expected, abs=1e-11)

@@ -129,7 +129,8 @@ def test_a_missing_table_comes_with_the_command_that_makes_it(
 
 def test_the_tables_are_listed_with_what_explains_them(tmp_path: Path) -> None:
     assert Results(tmp_path).tables == [
-        tmp_path / name for name in ("tensors.csv", "layers.csv", "findings.md", "run.json")
+        tmp_path / name
+        for name in ("tensors.csv", "layers.csv", "findings.md", "findings.csv", "run.json")
     ]
 
 

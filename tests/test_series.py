@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -287,3 +288,13 @@ def test_without_a_step_it_is_step_0() -> None:
 def test_of_two_steps_with_the_same_tokens_the_later_one_is_shown() -> None:
     table = _one(row(sums=_share(4), step=61), row(sums=_share(2), step=60))
     assert (table.x, table.values) == ((30720,), ((0.5,),))
+
+
+def test_zero_rows_count_as_is_asked_for() -> None:
+    sums = ErrorSums(row_count=8, zero_rows=4, sum_row_cosine=3.0)
+    rows = layer_rows(row(sums=sums))
+    values = [
+        series.series(rows, ["distortion"], zero_rows=each)[0].values
+        for each in get_args(series.ZeroRows)
+    ]
+    assert values == [((0.75,),), ((0.375,),), ((0.875,),)]

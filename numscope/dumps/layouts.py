@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from numscope.dumps.places import Identity, Place
 from numscope.dumps.writers import (
     atorch,
+    capture,
     generic,
     hugging_face,
     megatron,
@@ -46,6 +47,11 @@ class Layout:
 
 
 LAYOUTS: tuple[Layout, ...] = (
+    Layout(
+        name="numscope",
+        description="numscope.capture: step_<N>.safetensors, said in the file's metadata",
+        identify=capture.identify,
+    ),
     Layout(
         name="msprobe",
         description="Ascend msprobe: step<N>/rank<R>/dump_tensor_data/*.pt",

@@ -1,8 +1,9 @@
-"""`make bench`: memory on a tensor of 8 GB, whole dumps, reading, and speed beside NumPy."""
+"""`make bench`: memory on 8 GB, whole dumps, reading, speed beside NumPy, and capturing."""
 
 from __future__ import annotations
 
 import argparse
+from importlib.util import find_spec
 
 from rich.console import Console
 
@@ -30,6 +31,10 @@ def main() -> None:
     x = speed.tensor(arguments.rows)
     console.print(speed.compare(x, arguments.repetitions))
     console.print(speed.several(x, arguments.repetitions))
+    if find_spec("torch"):
+        from tests.benchmarks import capturing
+
+        console.print(capturing.compare(steps=50, repetitions=41))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,108 @@
+"""`numscope compare`: two results folders or more, side by side."""
+# ruff: noqa: D301, PLC0415 (click reads `\b` as a character: what follows is not wrapped)
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from numscope.commands.answering import answering
+from numscope.errors import NothingToDo, UsageError
+from numscope.options import Command, verbosity
+
+if TYPE_CHECKING:
+    from numscope.comparison import Run
+
+
+@click.command(cls=Command)
+@click.argument("results", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    default="numscope-compare",
+    show_default=True,
+    help="Folder for the differences and charts.",
+)
+@click.option("--recipe", help="Only this recipe; needed where a folder has several, not the same.")
+@click.option(
+    "--tolerance",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="How many tokens apart points may be; half of the usual step by default.",
+)
+@click.option(
+    "--format",
+    "suffix",
+    type=click.Choice(["png", "svg", "pdf"]),
+    default="png",
+    show_default=True,
+    help="Format of the pictures.",
+)
+@verbosity
+def compare(
+    results: Sequence[Path],
+    out: Path,
+    recipe: str | None,
+    tolerance: int | None,
+    suffix: Literal["png", "svg", "pdf"],
+    *,
+    quiet: bool,
+    verbose: bool,  # noqa: ARG001 (all commands take it)
+) -> None:
+    """Compare two RESULTS folders or more with the first: runs, recipes, before and after.
+
+    Points are aligned by the nearest tokens, and layers by their number. Written are
+    differences.csv, compare.md and charts side by side with equal axes.
+
+    \b
+    Examples:
+      numscope compare before after
+      numscope compare run1 run2 run3 -o comparison --tolerance 1000000000
+    """
+    from numscope import comparison, console, writing
+    from numscope.gallery import comparison_files
+
+    if len(results) < 2:
+        raise UsageError("there is one folder; compare it with what?")
+    runs = _runs(results, recipe)
+    found = comparison.pairs(runs, tolerance)
+    if not any(pair.points and pair.layers for pair in found):
+        raise NothingToDo("the results have no chart, layer and tokens in common")
+    said = comparison.text(runs, found)
+    writing.write_text(out / "differences.csv", comparison.to_csv(found))
+    writing.write_text(out / "compare.md", said)
+    written = [out / "differences.csv", out / "compare.md"]
+    for name, content in comparison_files(runs, suffix=suffix).items():
+        writing.write_bytes(out / "charts" / name, content)
+        written.append(out / "charts" / name)
+    if not quiet:
+        with answering() as answer:
+            console.print_lines(answer, [*said.splitlines()[2:], ""])
+            console.print_written(answer, written)
+
+
+def _runs(results: Sequence[Path], recipe: str | None) -> list[Run]:
+    """Each folder's charts and findings; only of one recipe each."""
+    from numscope.comparison import Run
+    from numscope.findings import find
+    from numscope.gallery import tables_of
+    from numscope.results import Results
+
+    runs = []
+    for folder in results:
+        rows = Results(folder).layer_rows()
+        labels = sorted({row.recipe for row in rows})
+        if recipe is not None:
+            rows = [row for row in rows if row.recipe == recipe]
+        known = f"{folder} has the recipes {', '.join(labels)}"
+        if not rows:
+            raise NothingToDo(f"no recipe {recipe!r}: {known}")
+        if recipe is None and len(labels) > 1:
+            raise UsageError(f"{known}; choose one with --recipe")
+        found = tables_of(rows)
+        runs.append(Run(str(folder), tuple(found), tuple(find(found, rows))))
+    return runs

@@ -1,0 +1,46 @@
+"""`numscope findings`: what stands out in the results, for people and for scripts."""
+# ruff: noqa: D301, PLC0415 (click reads `\b` as a character: what follows is not wrapped)
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from numscope.commands.answering import answering
+from numscope.options import Command, results_argument, verbosity
+
+
+@click.command(cls=Command)
+@results_argument
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Answer as a JSON list of objects, all of them.",
+)
+@verbosity
+def findings(results: Path, *, as_json: bool, quiet: bool, verbose: bool) -> None:  # noqa: ARG001
+    """Say what stands out in RESULTS: peaks, dips, shifts, drifts, odd layers and more.
+
+    The ten most important findings are shown, with --verbose all.
+
+    \b
+    Examples:
+      numscope findings
+      numscope findings results --json
+    """
+    from numscope import console
+    from numscope.findings import find, to_json
+    from numscope.gallery import tables_of
+    from numscope.results import Results
+
+    rows = Results(results).layer_rows()
+    found = find(tables_of(rows), rows)
+    if as_json:
+        click.echo(json.dumps([to_json(each) for each in found], indent=2))
+    else:
+        with answering() as answer:
+            most = None if verbose else console.MOST_FINDINGS
+            console.print_findings(answer, found, most=most)

@@ -1,0 +1,172 @@
+"""`numscope plot`: the charts again, otherwise, from the tables alone."""
+# ruff: noqa: D301, PLC0415 (click reads `\b` as a character: what follows is not wrapped)
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from numscope.commands.answering import answering
+from numscope.errors import NothingToDo
+from numscope.options import Command, Kinds, Numbers, results_argument, verbosity
+
+if TYPE_CHECKING:
+    from numscope.results import Results
+    from numscope.tables import LayerRow
+
+
+@click.command(cls=Command)
+@results_argument
+@click.option("--layers", type=Numbers(), help="Only these layers, such as 0,4,8,12,16.")
+@click.option("--kinds", type=Kinds(), help="Only these kinds of tensors, all by default.")
+@click.option("--recipe", help="Only this recipe, as named in the tables.")
+@click.option("--module", metavar="TEXT", help="Only modules whose name contains or matches this.")
+@click.option(
+    "--distortion",
+    type=click.Choice(["distortion", "cosine"]),
+    default="distortion",
+    show_default=True,
+    help="What is called distortion: the mean of tokens' cosines, or the cosine of whole tensors.",
+)
+@click.option(
+    "--zero-rows",
+    type=click.Choice(["skip", "zero", "one"]),
+    default="skip",
+    show_default=True,
+    help="How tokens that are all zero enter that mean.",
+)
+@click.option("--loss", "is_loss", is_flag=True, help="Draw 1 - distortion, on a log axis.")
+@click.option(
+    "--smooth",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="N",
+    help="Draw medians of N points, with the values faintly behind.",
+)
+@click.option("--mark-findings", is_flag=True, help="Number the findings in the charts.")
+@click.option("--heatmap", "has_heatmaps", is_flag=True, help="Heatmaps too: layer x tokens.")
+@click.option(
+    "--all-layers", "has_multiples", is_flag=True, help="A small chart for each layer too."
+)
+@click.option(
+    "--format",
+    "suffix",
+    type=click.Choice(["png", "svg", "pdf"]),
+    default="png",
+    show_default=True,
+    help="Format of the pictures.",
+)
+@click.option(
+    "--yscale",
+    type=click.Choice(["linear", "log"]),
+    default="linear",
+    show_default=True,
+    help="Scale of the y axes.",
+)
+@click.option(
+    "--xscale",
+    type=click.Choice(["linear", "log"]),
+    default="linear",
+    show_default=True,
+    help="Scale of the x axes.",
+)
+@click.option(
+    "--style",
+    type=click.Choice(["screen", "paper"]),
+    default="screen",
+    show_default=True,
+    help="For the screen, or with serifs, framed and of 300 dpi for paper.",
+)
+@click.option("--dpi", type=click.IntRange(20, 2400), help="Resolution instead of the style's.")
+@verbosity
+def plot(
+    results: Path,
+    layers: frozenset[int] | None,
+    kinds: tuple[str, ...] | None,
+    recipe: str | None,
+    module: str | None,
+    distortion: Literal["distortion", "cosine"],
+    zero_rows: Literal["skip", "zero", "one"],
+    smooth: int,
+    *,
+    is_loss: bool,
+    mark_findings: bool,
+    has_heatmaps: bool,
+    has_multiples: bool,
+    quiet: bool,
+    verbose: bool,
+    **look: Any,
+) -> None:
+    """Draw the charts of RESULTS again, from its tables alone.
+
+    \b
+    Examples:
+      numscope plot --layers 0,4,8,12,16
+      numscope plot results --format pdf --style paper --loss
+      numscope plot results --module mlp.fc1 --smooth 9 --mark-findings
+      numscope plot results --heatmap --all-layers --yscale log
+    """
+    from numscope import console
+    from numscope.findings import find
+    from numscope.gallery import chart_files, heatmap_files, tables_of
+    from numscope.results import Results
+
+    folder = Results(results)
+    rows = _rows(folder, module, recipe, kinds, layers)
+    charts = tables_of(rows, distortion=distortion, zero_rows=zero_rows)
+    if not charts:
+        raise NothingToDo(f"{results} has no tensor with a layer number: nothing to draw")
+    found = find(charts, rows) if mark_findings else []
+    shared: dict[str, Any] = {"layers": layers, "is_loss": is_loss}
+    files = chart_files(charts, smooth=smooth, findings=found, **shared, **look)
+    look.pop("xscale")
+    if has_heatmaps:
+        files |= heatmap_files(charts, "heatmap", **shared, **look)
+    if has_multiples:
+        files |= heatmap_files(charts, "layers", **shared, **look)
+    written = folder.keep_charts(files)
+    with answering() as answer:
+        if verbose:
+            answer.print(console.summary(charts))
+        if not quiet:
+            console.print_findings(answer, found)
+            console.print_written(answer, written)
+
+
+def _rows(
+    folder: Results,
+    module: str | None,
+    recipe: str | None,
+    kinds: tuple[str, ...] | None,
+    layers: frozenset[int] | None,
+) -> list[LayerRow]:
+    """The rows that were asked for; an error that says what there is if there are none."""
+    from numscope import tables
+    from numscope.plans import matches_module
+
+    name = folder.folder
+    rows = folder.layer_rows()
+    if module is not None:
+        chosen = [row for row in folder.tensor_rows() if matches_module(row.module, module)]
+        rows = tables.merge_layers(chosen)
+        _require(rows, f"no module contains or matches {module!r} in {name}")
+    if recipe is not None:
+        known = ", ".join(sorted({row.recipe for row in rows}))
+        rows = [row for row in rows if row.recipe == recipe]
+        _require(rows, f"no recipe {recipe!r} in {name}; it has {known}")
+    if kinds is not None:
+        known = ", ".join(sorted({row.kind for row in rows}))
+        rows = [row for row in rows if row.kind in kinds]
+        _require(rows, f"none of these kinds in {name}; it has {known}")
+    if layers is not None:
+        present = sorted({row.layer for row in rows if row.layer is not None})
+        text = ", ".join(map(str, present)) or "none"
+        _require(layers.intersection(present), f"none of these layers in {name}; it has {text}")
+    return rows
+
+
+def _require(something: object, message: str) -> None:
+    if not something:
+        raise NothingToDo(message)

@@ -1,0 +1,51 @@
+"""`numscope report`: the results as one HTML page."""
+# ruff: noqa: D301, PLC0415 (click reads `\b` as a character: what follows is not wrapped)
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from numscope.commands.answering import answering
+from numscope.errors import NothingToDo
+from numscope.options import Command, results_argument, verbosity
+
+
+@click.command(cls=Command)
+@results_argument
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE.html",
+    help="The page, report.html in RESULTS by default.",
+)
+@verbosity
+def report(results: Path, out: Path | None, *, quiet: bool, verbose: bool) -> None:  # noqa: ARG001
+    """Write RESULTS as one HTML page: interactive charts, findings, heatmaps, tables, provenance.
+
+    It needs no network and no server: open it from wherever it lies. Needs plotly, from the extra
+    `report`.
+
+    \b
+    Examples:
+      numscope report
+      numscope report results -o run42.html
+    """
+    from numscope import console, writing
+    from numscope.findings import find
+    from numscope.gallery import tables_of
+    from numscope.report import page
+    from numscope.results import Results
+
+    folder = Results(results)
+    rows = folder.layer_rows()
+    charts = tables_of(rows)
+    if not charts:
+        raise NothingToDo(f"{results} has no tensor with a layer number: nothing to report")
+    written = out or results / "report.html"
+    writing.write_text(written, page(charts, find(charts, rows), folder.run_facts()))
+    if not quiet:
+        with answering() as answer:
+            console.print_written(answer, [written])

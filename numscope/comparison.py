@@ -1,0 +1,229 @@
+"""Two runs or more side by side: their charts aligned by x and layer, and what differs.
+
+Everything follows from the runs' tables. Nothing here reads, draws or prints.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from numscope import amounts
+from numscope.errors import UsageError
+from numscope.findings.finding import at, worse
+from numscope.findings.writing import named
+
+if TYPE_CHECKING:
+    from numscope.findings import Finding
+    from numscope.series import Series
+
+COLUMNS = (
+    *("chart", "run", "layer", "x_name", "x_first", "x_run"),
+    *("value_first", "value_run", "difference", "ratio"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run's name, the charts' tables of one recipe, and what stands out in them."""
+
+    name: str
+    tables: tuple[Series, ...]
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One chart of the first run beside the same chart of another one.
+
+    `points` are index pairs: the first run's x, and the other's x that is nearest to it, at most
+    `tolerance` away. Each x is in one pair at most.
+    """
+
+    first: Series
+    other: Series
+    run: str
+    tolerance: float
+    points: tuple[tuple[int, int], ...]
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """Those that both have."""
+        return tuple(layer for layer in self.first.layers if layer in self.other.layers)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A value of the first run and the one beside it."""
+
+    layer: int
+    x_first: int
+    x_other: int
+    first: float
+    other: float
+
+    @property
+    def change(self) -> float:
+        """Other − first."""
+        return self.other - self.first
+
+
+def pairs(runs: Sequence[Run], tolerance: float | None = None) -> list[Pair]:
+    """Every chart that the first run and another one have, aligned.
+
+    Charts are the same if they show the same metric of the same subject, whatever their tiles.
+
+    Parameters
+    ----------
+    tolerance
+        How far apart x may be; half of the usual step of the run with the smaller one if `None`.
+
+    Raises
+    ------
+    UsageError
+        If the runs do not count the same, tokens or steps.
+    """
+    first, *others = runs
+    found = []
+    for other in others:
+        there = {(table.subject, table.metric): table for table in other.tables}
+        for table in first.tables:
+            match = there.get((table.subject, table.metric))
+            if match is None:
+                continue
+            if match.x_name != table.x_name:
+                raise UsageError(
+                    f"{first.name} counts {table.x_name}s and {other.name} {match.x_name}s:"
+                    " analyse both with --tokens-per-step, or neither".replace("tokenss", "tokens")
+                )
+            near = _usual_tolerance(table, match) if tolerance is None else tolerance
+            points = tuple(_nearest(table.x, match.x, near))
+            found.append(Pair(table, match, other.name, near, points))
+    return found
+
+
+def differences(pair: Pair) -> list[Difference]:
+    """Every value that both have, by x, then by layer."""
+    return [
+        Difference(layer, pair.first.x[i], pair.other.x[j], one, two)
+        for i, j in pair.points
+        for layer in pair.layers
+        for one in [pair.first.values[i][pair.first.layers.index(layer)]]
+        for two in [pair.other.values[j][pair.other.layers.index(layer)]]
+        if not math.isnan(one) and not math.isnan(two)
+    ]
+
+
+def largest(pair: Pair, sign: int) -> Difference | None:
+    """Where the other run is worse (sign 1) or better (-1) by most; `None` if it is nowhere."""
+    direction = sign * worse(pair.first.metric)
+    found = max(differences(pair), key=lambda each: direction * each.change, default=None)
+    return found if found and direction * found.change > 0 else None
+
+
+def to_csv(found: Sequence[Pair]) -> str:
+    """Every difference as CSV: other − first, and other / first."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for pair in found:
+        for each in differences(pair):
+            ratio = each.other / each.first if each.first else ""
+            writer.writerow(
+                (
+                    *(f"{pair.first.subject} {pair.first.metric}", pair.run, each.layer),
+                    *(pair.first.x_name, each.x_first, each.x_other),
+                    *(each.first, each.other, each.change, ratio),
+                )
+            )
+    return text.getvalue()
+
+
+def text(runs: Sequence[Run], found: Sequence[Pair]) -> str:
+    """compare.md: how the runs were aligned, where they differ most, and whose findings differ."""
+    lines = ["# Comparison", "", *(f"- {run.name}" for run in runs), ""]
+    for pair in found:
+        chart = f"{pair.first.subject} {pair.first.metric}"
+        lines.append(f"- {chart}, {pair.run}: {_sentence(pair)}")
+    for run in runs:
+        own = only_in(run, [other for other in runs if other is not run], found)
+        lines += ["", f"## Only in {run.name}", ""]
+        lines += [f"- {named(each, has_recipe=False)}" for each in own] or ["Nothing."]
+    return "\n".join(lines) + "\n"
+
+
+def only_in(run: Run, others: Sequence[Run], found: Sequence[Pair]) -> list[Finding]:
+    """The findings of a run that no other run has: of that kind, chart and layer, at that x."""
+    near = max((pair.tolerance for pair in found), default=0.0)
+    return [
+        each
+        for each in run.findings
+        if each.kind != "flat"
+        and not any(_is_same(each, other, near) for one in others for other in one.findings)
+    ]
+
+
+def _sentence(pair: Pair) -> str:
+    """How it was aligned, and where the other run is worse and better by most."""
+    table = pair.first
+    total = f"{len(pair.points):,} of {len(table.x):,} points, at most {_far(pair)} apart"
+    words = [
+        f"{word} by most in layer {most.layer} at {at(table.x_name, most.x_first)},"
+        f" {amounts.metric(table.metric, most.other)}"
+        f" instead of {amounts.metric(table.metric, most.first)}"
+        for word, sign in (("worse", 1), ("better", -1))
+        for most in [largest(pair, sign)]
+        if most
+    ]
+    return f"{total}; {'; '.join(words) or 'no difference'}."
+
+
+def _far(pair: Pair) -> str:
+    count = round(pair.tolerance)
+    return f"{amounts.tokens(count)} tokens" if pair.first.x_name == "tokens" else f"{count} steps"
+
+
+def _is_same(one: Finding, other: Finding, near: float) -> bool:
+    names = ("kind", "layer")
+    if any(getattr(one, name) != getattr(other, name) for name in names):
+        return False
+    if one.chart.rpartition(" ")[0] != other.chart.rpartition(" ")[0]:  # whatever the tile
+        return False
+    places = [each.tokens if each.step is None else each.step for each in (one, other)]
+    first, second = places
+    return first == second or (
+        first is not None and second is not None and abs(first - second) <= near
+    )
+
+
+def _usual_tolerance(one: Series, other: Series) -> float:
+    steps = [
+        median(b - a for a, b in zip(table.x, table.x[1:], strict=False))
+        for table in (one, other)
+        if len(table.x) > 1
+    ]
+    return min(steps, default=0) / 2
+
+
+def _nearest(one: Sequence[int], other: Sequence[int], tolerance: float) -> list[tuple[int, int]]:
+    """Index pairs of what is nearest to each other both ways."""
+
+    def nearest(x: int, among: Sequence[int]) -> int:
+        after = bisect_left(among, x)
+        around = [i for i in (after - 1, after) if 0 <= i < len(among)]
+        return min(around, key=lambda i: abs(among[i] - x))
+
+    if not other:
+        return []
+    matched = [(i, nearest(x, other)) for i, x in enumerate(one)]
+    return [
+        (i, j)
+        for i, j in matched
+        if abs(one[i] - other[j]) <= tolerance and nearest(other[j], one) == i
+    ]
