@@ -99,8 +99,8 @@ def pairs(runs: Sequence[Run], tolerance: float | None = None) -> list[Pair]:
                 continue
             if match.x_name != table.x_name:
                 raise UsageError(
-                    f"{first.name} counts {table.x_name}s and {other.name} {match.x_name}s:"
-                    " analyse both with --tokens-per-step, or neither".replace("tokenss", "tokens")
+                    f"{first.name} has {table.x_name} as its x and {other.name} {match.x_name}:"
+                    " analyse both with --tokens-per-step, or neither"
                 )
             near = _usual_tolerance(table, match) if tolerance is None else tolerance
             points = tuple(_nearest(table.x, match.x, near))

@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from numscope import charts, gallery, series
+from numscope.findings import find
 from numscope.gallery import chart_files, folder_name, tables_of
+from numscope.views import loss
+from tests import stories
 from tests.examples import layer_rows, row
+from tests.stories import noise_only
 
 ROWS = layer_rows(
     *(
@@ -160,3 +164,18 @@ def test_pictures_are_of_the_format_that_their_name_says(suffix: Any, head: byte
     pictures = [content for name, content in files.items() if name.endswith(suffix)]
     assert len(pictures) == 3
     assert all(content.startswith(head) for content in pictures)
+
+
+def test_findings_are_marked_where_they_are() -> None:
+    charts = noise_only(1, size=1e-5)
+    charts[0][10, 0] += 0.5
+    charts[1][30, 4] -= 0.5
+    underflow, distortion, *_ = made = stories.tables(charts)
+    found = find(made)
+    (mark,) = gallery.marks_of(found, underflow, underflow)
+    assert (mark.x, mark.y) == (underflow.x[10], underflow.values[10][0])
+    assert found[mark.number - 1].chart == underflow.title
+    (mark,) = gallery.marks_of(found, distortion, loss(distortion))
+    assert (mark.x, mark.y) == (distortion.x[30], 1 - distortion.values[30][4])
+    assert gallery.marks_of(found, distortion, distortion, layers=[0, 4]) == []
+    assert gallery.marks_of(found, made[2], made[2]) == []
