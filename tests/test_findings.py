@@ -364,3 +364,20 @@ def test_the_simplest_shape_is_fitted() -> None:
 )
 def test_rank_correlation_is_spearmans(values: list[float], expected: float) -> None:
     assert rank_correlation(range(3), values) == pytest.approx(expected, abs=1e-11)
+
+
+def test_layers_at_levels_of_their_own_are_no_trend() -> None:
+    """Of five levels one in sixty is in order by chance, and these are 360 charts."""
+    wrong = [
+        each.sentence
+        for seed in range(60)
+        for each in found(noise_only(seed, points=13, size=2e-5, offsets=3e-4))
+    ]
+    assert len(wrong) <= 5, wrong
+
+
+def test_a_level_of_five_layers_that_loses_several_times_more_is_a_trend() -> None:
+    charts = noise_only(6, size=2e-5)
+    charts[5] -= np.linspace(0, 0.02, 5)
+    (trend,) = found(charts)
+    assert (trend.kind, trend.chart) == ("depth trend", TITLES[5])

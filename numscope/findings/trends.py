@@ -14,6 +14,7 @@ import numpy as np
 
 from numscope import amounts
 from numscope.findings.finding import (
+    BEST,
     Finding,
     at,
     importance,
@@ -42,6 +43,8 @@ _FEW_LAYERS, _FEW_CORRELATION, _MANY_CORRELATION = 7, 0.99, 0.8
 _FEWEST_LAYERS = 4
 #: The odd layer is so many times farther from its neighbour than the others are from each other.
 _ODD = 5.0
+#: So many times more must be lost where there are few layers, to speak of a trend or an odd one.
+_SEVERAL = 3.0
 
 
 def shifts(lines: Sequence[Line]) -> list[Finding]:
@@ -65,19 +68,29 @@ def drifts(lines: Sequence[Line]) -> list[Finding]:
 
 
 def depth_trends(lines: Sequence[Line], extremes: Sequence[Extreme]) -> list[Finding]:
-    """One finding per chart whose level, and one whose spikes, grow or fall from layer to layer."""
+    """One finding per chart whose level, and one whose spikes, grow or fall from layer to layer.
+
+    Levels of few layers are in order by chance too often: they need to differ several times, or
+    to be in the same order in two charts.
+    """
+    levels: list[tuple[list[Line], NDArray[np.float64]]] = []
     findings = []
     for own in _by_chart(lines):
         metric = own[0].table.metric
-        levels = np.array([float(np.median(line.y)) for line in own])
+        level = np.array([float(np.median(line.y)) for line in own])
         errors = _LEAST_ERRORS * np.array([_standard_error(line) for line in own])
         apart = 2 * np.array([spread(line.y - np.median(line.y)) for line in own])
         least = max(least_difference(metric), *np.median([errors, apart], axis=1))
-        if _is_trend(levels, least):
-            findings.append(_depth_trend(own, levels, "the level"))
+        if _is_trend(level, least):
+            levels.append((own, level))
         spikes = _spikes(own, extremes)
         if _is_trend(spikes, least_difference(metric)):
             findings.append(_depth_trend(own, spikes, "the size of the spikes"))
+    directions = [_gets_worse(own, level) for own, level in levels]
+    for (own, level), direction in zip(levels, directions, strict=True):
+        is_certain = len(own) > _FEW_LAYERS or directions.count(direction) > 1
+        if is_certain or _lost_times(own[0].table.metric, level[0], level[-1]) >= _SEVERAL:
+            findings.append(_depth_trend(own, level, "the level"))
     return findings
 
 
@@ -100,7 +113,9 @@ def outlier_layers(lines: Sequence[Line]) -> list[Finding]:
                 _LEAST_ERRORS
                 * float(np.hypot(_standard_error(own[odd]), _standard_error(own[neighbour]))),
             )
-            if gap >= needed:
+            few = len(own) <= _FEW_LAYERS
+            times = _lost_times(own[odd].table.metric, levels[odd], levels[neighbour])
+            if gap >= needed and (not few or times >= _SEVERAL):
                 findings.append(_outlier_layer(own[odd], float(np.median(levels)), gap))
     return findings
 
@@ -108,6 +123,16 @@ def outlier_layers(lines: Sequence[Line]) -> list[Finding]:
 def _by_chart(lines: Sequence[Line]) -> list[list[Line]]:
     titles = dict.fromkeys(line.table.title for line in lines)
     return [[line for line in lines if line.table.title == title] for title in titles]
+
+
+def _gets_worse(own: Sequence[Line], level: NDArray[np.float64]) -> bool:
+    return bool(worse(own[0].table.metric) * (level[-1] - level[0]) > 0)
+
+
+def _lost_times(metric: str, one: float, other: float) -> float:
+    """How many times more is lost in one of two values than in the other."""
+    losses = sorted(abs(BEST.get(metric, 0.0) - each) for each in (one, other))
+    return losses[1] / losses[0] if losses[0] else math.inf
 
 
 def _worth(line: Line) -> float:
