@@ -105,8 +105,9 @@ class InMemory:
         self.dtype = x.dtype.newbyteorder("=")
 
     def read(self, row_start: int, row_stop: int, col_start: int, col_stop: int) -> NDArray[Any]:
-        """Copy of that part in native byte order, so that nobody can change it meanwhile."""
-        return np.array(self.x[row_start:row_stop, col_start:col_stop], self.dtype, order="C")
+        """That part in native byte order, copied only where the loops cannot take it as it is."""
+        part = self.x[row_start:row_stop, col_start:col_stop]
+        return np.require(part, self.dtype, ["C_CONTIGUOUS", "ALIGNED", "WRITEABLE"])
 
 
 def read_panels(source: Source, panels: Panels, start: int, stop: int) -> Iterator[Panel]:
