@@ -15,6 +15,7 @@ from rich.text import Text
 from numscope import amounts
 from numscope.console import grid, literal
 from numscope.dumps.summaries import KindSummary, LayoutSummary, summarize
+from numscope.plans import DEFAULT_KINDS
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,11 +23,10 @@ if TYPE_CHECKING:
 
     from numscope.dumps.refs import Problem, Scan, TensorRef
 
-_DEFAULT = ("activation", "gradient")
 _MOST_SHAPES = 3
 
 
-def scan_table(scan: Scan, analysed: Collection[str] = _DEFAULT) -> RenderableType:
+def scan_table(scan: Scan, analysed: Collection[str] = DEFAULT_KINDS) -> RenderableType:
     """What a dump folder holds, per layout: how much, of what, and what `analyze` will take.
 
     Parameters
@@ -64,7 +64,7 @@ def tensor_lines(scan: Scan) -> Iterator[str]:
 
 
 def scan_json(
-    scan: Scan, *, has_tensors: bool = False, analysed: Collection[str] = _DEFAULT
+    scan: Scan, *, has_tensors: bool = False, analysed: Collection[str] = DEFAULT_KINDS
 ) -> dict[str, Any]:
     """The same as `scan_table` as plain values, with every tensor if asked for.
 

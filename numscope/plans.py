@@ -7,7 +7,6 @@ file or measures.
 from __future__ import annotations
 
 import fnmatch
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -16,8 +15,8 @@ from typing import NamedTuple
 from numscope import amounts
 from numscope.catalogue import family
 from numscope.dumps import Kind, Problem, Scan, TensorRef
-from numscope.dumps.dtypes import FLOAT_TYPES
 from numscope.dumps.sources import Stamp
+from numscope.dumps.summaries import nbytes_of
 from numscope.errors import NothingToDo
 from numscope.recipes import Recipe, Tile
 from numscope.written import parse, weight_tile
@@ -78,9 +77,7 @@ class FileWork:
     @property
     def bytes(self) -> int:
         """Size of the tensors in memory, as a measure of the work."""
-        return sum(
-            math.prod(ref.shape) * FLOAT_TYPES[ref.dtype].itemsize for ref, _ in self.tensors
-        )
+        return sum(nbytes_of(ref) for ref, _ in self.tensors)
 
 
 def schemes(
