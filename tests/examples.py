@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors.numpy import save_file
@@ -18,6 +19,18 @@ from numscope.written import parse
 REPOSITORY = Path(__file__).resolve().parent.parent
 SAMPLE_DUMPS = REPOSITORY / "sample_dumps"
 SMALL_RUN = REPOSITORY / "tests" / "data" / "small_run"
+
+
+class Outcome(NamedTuple):
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+Call = Callable[..., Outcome]
+
 
 #: Four values in one row and one tile, of which one is zero and one became zero; round ratios.
 SUMS = ErrorSums(

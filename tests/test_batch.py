@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,29 +19,7 @@ from numscope.cli import run
 from numscope.outcomes import FileResult
 from numscope.plans import FileWork
 from tests.batches import contents, small_dump, start
-from tests.examples import REPOSITORY, gradient, save_dump
-
-
-class Outcome(NamedTuple):
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-
-Call = Callable[..., Outcome]
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    """Run a command line in this process."""
-
-    def call(*arguments: object) -> Outcome:
-        code = run([str(each) for each in arguments])
-        return Outcome(code, *capsys.readouterr())
-
-    return call
+from tests.examples import REPOSITORY, Call, gradient, save_dump
 
 
 @pytest.fixture(scope="module")

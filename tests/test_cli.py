@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import numpy as np
@@ -26,7 +26,7 @@ from numscope.cli import cli, run
 from numscope.measure import ErrorSums
 from numscope.tables import LayerRow, Row
 from numscope.written import fields_text
-from tests.examples import REPOSITORY, SMALL_RUN, gradient, layer_rows, row, save_dump
+from tests.examples import REPOSITORY, SMALL_RUN, Call, gradient, layer_rows, row, save_dump
 
 X = gradient(4, 8)
 GOOD = "layers.0.mlp.fc1.activation"
@@ -76,28 +76,6 @@ CHARTS = [
     "gradient_transpose_underflow_128x1",
     "gradient_transpose_distortion_128x1",
 ]
-
-
-class Outcome(NamedTuple):
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-
-Call = Callable[..., Outcome]
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    """Run a command line in this process."""
-
-    def call(*arguments: object) -> Outcome:
-        code = run([str(each) for each in arguments])
-        return Outcome(code, *capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture

@@ -14,11 +14,12 @@ from numscope.comparison import COLUMNS, Run, differences, largest, only_in, pai
 from numscope.errors import UsageError
 from numscope.findings import find
 from numscope.series import Series
+from tests.examples import Call
 from tests.stories import bump, noise_only, tables
 from tests.test_charts import axes_of, table
-from tests.test_cli import Call, analysed, call, folder, results
+from tests.test_cli import analysed, folder, results
 
-__all__ = ["analysed", "call", "folder", "results"]
+__all__ = ["analysed", "folder", "results"]
 
 
 def runs(*charts: Series) -> list[Run]:

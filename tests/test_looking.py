@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_cli import CHARTS, Call, analysed, call, folder, results
+from tests.examples import Call
+from tests.test_cli import CHARTS, analysed, folder, results
 
-__all__ = ["analysed", "call", "folder", "results"]
+__all__ = ["analysed", "folder", "results"]
 
 pytestmark = pytest.mark.usefixtures("results")
 
