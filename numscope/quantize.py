@@ -84,7 +84,8 @@ def quantize(x: ArrayLike, recipe: Recipe | str) -> Quantized:
     """
     import numpy as np  # noqa: PLC0415 (kept out of `numscope --help`)
 
-    from numscope import extremes, kernels, panels, tiling  # noqa: PLC0415 (compiled: when needed)
+    # Compiled loops are imported when they are needed.
+    from numscope import extremes, kernels, panels, roundings, tiling  # noqa: PLC0415
 
     recipe = parse(recipe)
     source = panels.InMemory(panels.matrix(x))
@@ -92,7 +93,7 @@ def quantize(x: ArrayLike, recipe: Recipe | str) -> Quantized:
     task, scales = tiling.scaled_at_once(source, whole, recipe)
     q = np.empty_like(whole.x32)
     grid = extremes.Grid(0, 0, *task.tile)
-    rule = kernels.rule(recipe, source.dtype)
+    rule = roundings.rule(recipe, source.dtype)
     kernels.quantize(whole.x32, grid, scales.operands, rule, (0, 0), q)
     element = recipe.element_format
     if not element.has_nan:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import ml_dtypes
 import numpy as np
 
-from numscope import kernels
+from numscope import kernels, roundings
 from numscope.measure import ErrorSums
 from numscope.panels import (
     READ_BYTES,
@@ -160,7 +160,7 @@ class _Totals:
     def __init__(self, task: Task, start: int, stop: int) -> None:
         self.task = task
         self.start = start
-        self.rule = kernels.rule(task.recipe, task.dtype)
+        self.rule = roundings.rule(task.recipe, task.dtype)
         self.counts = np.zeros(5, np.int64)
         self.sum_ee = np.zeros(1)
         self.max_error = np.zeros(1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numscope import extremes, kernels, scales
+from numscope import extremes, kernels, roundings, scales
 from numscope.measure import ErrorSums
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Task:
         recipe, x32 = self.recipe, panel.x32
         q, errors = np.empty_like(x32), np.empty_like(found.scales)
         grid, first = extremes.Grid(0, 0, *self.tile), (panel.row, panel.col)
-        rule = kernels.rule(recipe, self.dtype)
+        rule = roundings.rule(recipe, self.dtype)
         kernels.quantize(x32, grid, found.operands, rule, first, q)
         inner = found.scales if found.inner is None else found.inner
         amax = np.ascontiguousarray(np.broadcast_to(outer.amax, errors.shape))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numscope import extremes, kernels
+from numscope import extremes, kernels, roundings
 from numscope.recipes import Recipe
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def rounded(
     x = np.ascontiguousarray(v, np.float32).reshape(1, -1)
     q = np.empty(x.shape, np.float32)
     ones = np.ones((1, 1), np.float32)
-    rule = kernels.rule(Recipe(element.name, rounding=rounding), x.dtype)
+    rule = roundings.rule(Recipe(element.name, rounding=rounding), x.dtype)
     kernels.quantize(x, extremes.Grid(0, 0, 1, x.size), ones, rule, (0, 0), q)
     return q.reshape(-1)
 

@@ -26,8 +26,9 @@ PACKAGE = REPOSITORY / "numscope"
 #: module has its place in it, a package its own: inside it, imports are its own matter.
 ORDER = (
     *("version", "errors", "formats", "recipes", "checks", "catalogue", "written", "costs"),
-    *("inputs", "compiling", "extremes", "kernels", "expressions", "scales", "quantize", "measure"),
-    *("panels", "tiling", "streaming", "dumps", "writing", "tables", "sorting", "amounts"),
+    *("inputs", "roundings", "compiling", "extremes", "kernels", "expressions", "scales"),
+    *("quantize", "measure", "panels", "tiling", "streaming"),
+    *("dumps", "writing", "tables", "sorting", "amounts"),
     *("resources", "engines", "clusters", "plans", "capture", "growing", "shards", "parts"),
     *("runs", "strips", "outcomes", "analysis", "workers", "series", "findings", "rules"),
     *("comparison", "views", "palette", "axes", "legend", "styles", "charts", "heatmaps"),
