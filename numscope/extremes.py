@@ -1,4 +1,4 @@
-"""The compiled loops over values as they are: widen, largest magnitude, tile statistics.
+"""The compiled loops over values as they are: widen, largest magnitude, statistics of tiles.
 
 Arrays in, arrays out; every argument is taken as checked. Nothing here quantizes.
 """
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     Float32 = NDArray[np.float32]
 
 _MAGNITUDE = np.int32(0x7FFFFFFF)
-_EXPONENT = np.int32(0x7F800000)
 _NONE = np.int32(0x7FFFFFFF)
 
 
@@ -72,8 +71,7 @@ def tile_statistics(
     Parameters
     ----------
     x
-        Part of a tensor, (rows, cols), float32. NaN, infinities and, for `amin`, zeros do not
-        count.
+        Part of a tensor, (rows, cols), float32, all finite. Zeros do not count for `amin`.
     grid
         Where they lie on the grid of `amax` and `amin`.
     amax, amin
@@ -95,7 +93,6 @@ def tile_statistics(
             high, low = np.int32(0), _NONE
             for c in range(run.size):
                 bits = np.int32(np.float32(run[c]).view(np.int32) & _MAGNITUDE)
-                bits = np.int32(0) if bits >= _EXPONENT else bits
                 high = max(high, bits)
                 low = min(low, _NONE if bits == 0 else bits)
             amax[t, u] = max(amax[t, u], high)
@@ -106,6 +103,25 @@ def tile_statistics(
 def _column_statistics(row: Float32, amax: NDArray[np.int32], amin: NDArray[np.int32]) -> None:
     for c in range(row.size):
         bits = np.int32(np.float32(row[c]).view(np.int32) & _MAGNITUDE)
-        bits = np.int32(0) if bits >= _EXPONENT else bits
         amax[c] = max(amax[c], bits)
         amin[c] = min(amin[c], _NONE if bits == 0 else bits)
+
+
+@compiled
+def tile_extremes(amax: Float32, amin: Float32, scales: Float32) -> tuple[int, float, float, float]:
+    """Of the tiles whose amax is not 0: their number, least and largest scale, and largest ratio.
+
+    Only scales that are finite count: infinity and 0 if there is none. All (tile rows, tile
+    columns); the ratio is that of the largest to the smallest magnitude in a tile.
+    """
+    count = 0
+    least, largest, ratio = np.inf, 0.0, 0.0
+    for t in range(amax.shape[0]):
+        for u in range(amax.shape[1]):
+            if amax[t, u] > 0:
+                count += 1
+                ratio = max(ratio, np.float64(amax[t, u]) / np.float64(amin[t, u]))
+                scale = np.float64(scales[t, u])
+                if scale < np.inf:
+                    least, largest = min(least, scale), max(largest, scale)
+    return count, least, largest, ratio

@@ -28,18 +28,22 @@ if TYPE_CHECKING:
     Values = Float32 | Float64
 
 #: How many partial sums a row's sum is made of at most. A power of two; more need fewer checks
-#: between the vectorised runs, but take longer to add up (256: 1.09 times the time of a sum).
-LANES = 128
+#: between the vectorised runs, but take longer to add up.
+LANES = 64
 
 # Positions in the counts and extremes that `accumulate` adds to.
 ZEROS, UNDERFLOW, SATURATED, OVERFLOW, OVERFLOW_ZEROS = 0, 1, 2, 3, 4
-# Positions in the sums of `accumulate`, in all and per row, where the error's sum is left out.
-XX, YY, XY, EE = 0, 1, 2, 3
+# Positions in the sums of `accumulate` per row.
+XX, YY, XY = 0, 1, 2
+# Positions in the partial sums of a row.
+_XY, _EE, _LARGEST = 0, 1, 2
+#: The sum of y*y follows from the others unless it is a smaller share than this of that of x*x:
+#: what is subtracted would leave fewer digits.
+_DERIVED_SHARE = 1 / 16
 
 _MAGNITUDE = np.int32(0x7FFFFFFF)
 _SIGN = np.int32(-0x80000000)
 _EXPONENT = np.int32(0x7F800000)
-_MAGNITUDE64 = np.int64(0x7FFFFFFFFFFFFFFF)
 _FLOAT16_MIN_EXPONENT = np.int32((127 - 14) << 23)
 _FLOAT16_STEP = np.int32((13 << 23) | 0x400000)
 _TWENTY_THREE = np.int32(23 << 23)
@@ -54,24 +58,32 @@ _MIX_B = np.uint32(0xC2B2AE35)
 
 
 @inlined
-def _round_row(row: Float32, operands: Float32, q: Float32, rule: Rule) -> np.int32:
-    """Write to `q` the elements' values of row * operands; how many were clipped. All (cols,).
+def _nearest(
+    v: np.float32, min_exponent: np.int32, step: np.int32, largest: np.float32
+) -> tuple[np.float32, np.float32]:
+    """The element's value that is nearest to `v`, ties to even, and the magnitude of `v`.
 
-    Round to nearest even; the sign of a zero is that of the product; NaN stays NaN.
+    The arguments are those of a `Rule`. The sign of a zero is that of `v`; NaN stays NaN.
     """
+    bits = np.float32(v).view(np.int32)
+    magnitude = np.int32(bits & _MAGNITUDE).view(np.float32)
+    a = largest if magnitude > largest else magnitude  # noqa: FURB136 (NaN stays NaN)
+    exponent = np.int32(np.float32(a).view(np.int32) & _EXPONENT)
+    magic = np.int32(max(exponent, min_exponent) + step).view(np.float32)
+    rounded = np.float32(np.float32(a + magic) - magic)
+    return np.int32(rounded.view(np.int32) | (bits & _SIGN)).view(np.float32), magnitude
+
+
+@inlined
+def _round_row(row: Float32, operands: Float32, q: Float32, rule: Rule) -> np.int32:
+    """Write to `q` the elements' values of row * operands; how many were clipped. All (cols,)."""
     min_exponent, step = rule.min_exponent, rule.step
     largest, limit = rule.largest, rule.limit
     clipped = np.int32(0)
     for c in range(row.size):
         v = np.float32(row[c] * operands[c])
-        bits = v.view(np.int32)
-        magnitude = np.int32(bits & _MAGNITUDE).view(np.float32)
-        clipped += np.int32(magnitude > limit)
-        a = largest if magnitude > largest else magnitude  # noqa: FURB136 (NaN stays NaN)
-        exponent = np.int32(np.float32(a).view(np.int32) & _EXPONENT)
-        magic = np.int32(max(exponent, min_exponent) + step).view(np.float32)
-        rounded = np.float32(np.float32(a + magic) - magic)
-        q[c] = np.int32(rounded.view(np.int32) | (bits & _SIGN)).view(np.float32)
+        q[c], magnitude = _nearest(v, min_exponent, step, largest)
+        clipped = np.int32(clipped + np.int32(magnitude > limit))
     return clipped
 
 
@@ -167,7 +179,7 @@ def _round_above(v: Float32, q: Float32, rule: Rule) -> np.int32:
     for c in range(v.size):
         bits = np.float32(v[c]).view(np.int32)
         magnitude = np.int32(bits & _MAGNITUDE).view(np.float32)
-        clipped += np.int32(magnitude > rule.limit)
+        clipped = np.int32(clipped + np.int32(magnitude > rule.limit))
         whole, rest, unit = _split(magnitude, rule)
         up = np.float32(rest > rule.threshold)
         rounded = np.float32(np.float32(whole + up) * unit)
@@ -185,7 +197,7 @@ def _round_randomly(v: Float32, q: Float32, rule: Rule, place: tuple[int, int]) 
     for c in range(v.size):
         bits = np.float32(v[c]).view(np.int32)
         magnitude = np.int32(bits & _MAGNITUDE).view(np.float32)
-        clipped += np.int32(magnitude > rule.limit)
+        clipped = np.int32(clipped + np.int32(magnitude > rule.limit))
         h = np.uint32(np.uint32(np.uint32(first + np.uint32(c)) * _GOLDEN32) ^ low)
         h = np.uint32(np.uint32(h ^ np.uint32(h >> np.uint32(16))) * _MIX_A)
         h = np.uint32(np.uint32(h ^ np.uint32(h >> np.uint32(13))) + high)
@@ -217,24 +229,26 @@ def _overflow(v: Float32, q: Float32, rule: Rule) -> np.int32:
         edge = rule.above if v[c] > 0 else rule.below
         is_beyond = abs(q[c]) > rule.finite_max
         is_clipped = (abs(edge) < infinity) & (abs(v[c]) > abs(edge) * rule.limit / rule.finite_max)
-        clipped += np.int32(is_clipped)
+        clipped = np.int32(clipped + np.int32(is_clipped))
         q[c] = edge if is_beyond else q[c]
     return clipped
 
 
 @inlined
-def _spread(tiles: Float32, grid: Grid, row: Float32) -> None:
-    """Write to `row` (cols,) for each column the item of its tile."""
-    cols, col_start, tile_cols = row.size, grid.col, grid.tile_cols
+def _spread(operands: Float32, back: Float32, grid: Grid, m: Float32, s: Float32) -> None:
+    """Write to `m` and `s` (cols,) for each column the items of its tile."""
+    cols, col_start, tile_cols = m.size, grid.col, grid.tile_cols
     if tile_cols == 1:
-        row[:] = tiles[col_start : col_start + cols]
+        for c in range(cols):
+            m[c], s[c] = operands[col_start + c], back[col_start + c]
         return
     for u in range(col_start // tile_cols, (col_start + cols - 1) // tile_cols + 1):
-        start = max(u * tile_cols - col_start, 0)
-        run = row[start : min((u + 1) * tile_cols - col_start, cols)]
-        value = tiles[u]
-        for c in range(run.size):
-            run[c] = value
+        start, stop = max(u * tile_cols - col_start, 0), min((u + 1) * tile_cols - col_start, cols)
+        run_m, run_s = m[start:stop], s[start:stop]
+        operand, scale = operands[u], back[u]
+        for c in range(run_m.size):
+            run_m[c] = operand
+            run_s[c] = scale
 
 
 @compiled
@@ -258,15 +272,15 @@ def quantize(
         Row and column of the first value in the tensor.
     """
     cols = x.shape[1]
-    spread = np.empty(cols, np.float32)
+    m = np.empty(cols, np.float32)
     spare = np.ones((2, cols), np.float32)
     at = -1
     for r in range(x.shape[0]):
         t = (grid.row + r) // grid.tile_rows
         if t != at:
-            _spread(operands[t], grid, spread)
+            _spread(operands[t], operands[t], grid, m, m)
             at = t
-        _quantize_row(x[r], spread, q[r], rule, (first[0] + r, first[1]), spare)
+        _quantize_row(x[r], m, q[r], rule, (first[0] + r, first[1]), spare)
 
 
 @compiled
@@ -318,9 +332,28 @@ def tile_errors(
 
 
 @compiled
+def row_facts(x: Values, nonzeros: NDArray[np.int32], sum_xx: Float64) -> None:
+    """What `accumulate` needs to know of `x` (rows, cols), all finite, whatever the recipe.
+
+    Parameters
+    ----------
+    nonzeros, sum_xx
+        For the result: per row, how many values are not zero, and the sum of their squares,
+        (rows,).
+    """
+    lanes = np.empty((3, _lane_count(x.shape[1])), np.float64)
+    for r in range(x.shape[0]):
+        nonzeros[r] = _count_nonzeros(x[r])
+        sum_xx[r] = _sum_squares(x[r], lanes)
+
+
+@compiled
 def accumulate(
     x: Values,
     x32: Float32,
+    nonzeros: NDArray[np.int32],
+    sum_xx: Float64,
+    is_finite: bool,  # noqa: FBT001 (a compiled loop takes no keywords)
     grid: Grid,
     operands: Float32,
     scales: Float32,
@@ -338,6 +371,10 @@ def accumulate(
     ----------
     x, x32
         The same values in float32 or float64, and in float32: (rows, cols).
+    nonzeros, sum_xx
+        Their `row_facts`, those of values that are not finite taken for 0.
+    is_finite
+        Whether all of `x32` is finite.
     grid
         Where they lie on the grid of `operands` and `scales`.
     operands, scales
@@ -360,59 +397,97 @@ def accumulate(
     s = np.empty(cols, np.float32)
     y = np.empty(cols, np.float32)
     spare = np.ones((2, cols), np.float32)
-    width = LANES
-    while width > 1 and width // 2 >= cols:
-        width //= 2
-    lanes = np.empty((4, width), np.float64)
+    lanes = np.empty((3, _lane_count(cols)), np.float64)
     at = -1
     for r in range(rows):
         t = (grid.row + r) // grid.tile_rows
         if t != at:
-            _spread(operands[t], grid, m)
-            _spread(scales[t], grid, s)
+            _spread(operands[t], scales[t], grid, m, s)
             at = t
         values, place = x[r], (first[0] + r, first[1])
-        counts[SATURATED] += _quantize_row(x32[r], m, y, rule, place, spare)
-        if rule.divides_back:
-            _divide_row(y, s)
-        before, after, error = _dequantize_row(values, y, spare[1] if rule.divides_back else s)
-        if not error < np.inf:
+        before, xx = nonzeros[r], sum_xx[r]
+        clipped, after = _restored_row(x32[r], m, s, y, rule, place, spare)
+        counts[SATURATED] += clipped
+        _sum_row(values, y, lanes)
+        # A float64 value can be infinite in float32 and differ from its y by a finite amount.
+        if not lanes[_EE, 0] < np.inf or not (is_finite or np.isfinite(x32[r]).all()):
             values = _mask_row(values, x32[r], m, s, y, rule, counts)
-            before, after, error = _dequantize_row(values, y, spare[1])
+            before, after = _count_nonzeros(values), _count_nonzeros(y)
+            xx = _sum_squares(values, lanes)
+            _sum_row(values, y, lanes)
+        xy, ee, largest = lanes[_XY, 0], lanes[_EE, 0], lanes[_LARGEST, 0]
+        yy = ee - xx + 2 * xy
+        if not yy >= _DERIVED_SHARE * xx:
+            yy = _sum_squares(y, lanes)
         counts[ZEROS] += cols - before
         counts[UNDERFLOW] += before - after
         row_counts[r, 0] += before
         row_counts[r, 1] += after
-        max_error[0] = max(max_error[0], error)
-        _sum_row(values, y, lanes)
-        row_sums[r, XX] += lanes[XX, 0]
-        row_sums[r, YY] += lanes[YY, 0]
-        row_sums[r, XY] += lanes[XY, 0]
-        sum_ee[0] += lanes[EE, 0]
+        row_sums[r, XX] += xx
+        row_sums[r, YY] += yy
+        row_sums[r, XY] += xy
+        sum_ee[0] += ee
+        max_error[0] = max(max_error[0], largest)
 
 
 @inlined
-def _dequantize_row(x: Values, q: Float32, s: Float32) -> tuple[np.int32, np.int32, np.float64]:
-    """Turn `q` into y = q*s; how many of x and of y are not zero, and the largest abs(x-y).
+def _lane_count(cols: int) -> int:
+    width = LANES
+    while width > 1 and width // 2 >= cols:
+        width //= 2
+    return width
 
-    That is not finite if x or y is not.
+
+@inlined
+def _restored_row(
+    row: Float32,
+    operands: Float32,
+    back: Float32,
+    y: Float32,
+    rule: Rule,
+    place: tuple[int, int],
+    spare: Float32,
+) -> tuple[np.int32, np.int32]:
+    """Write to `y` what the elements of `row` stand for; how many are clipped, and are not zero.
+
+    The arguments are those of `_quantize_row`, and what elements are multiplied or divided by.
     """
-    before, after = np.int32(0), np.int32(0)
-    largest = np.int64(0)
-    for c in range(x.size):
-        y = np.float32(q[c] * s[c])
-        q[c] = y
-        before += np.int32(x[c] != 0)
-        after += np.int32(y != 0)
-        error = np.float64(x[c]) - np.float64(y)
-        largest = max(largest, np.int64(np.float64(error).view(np.int64) & _MAGNITUDE64))
-    return before, after, np.int64(largest).view(np.float64)
+    if rule.is_plain and not rule.divides_back:
+        return _round_and_restore(row, operands, back, y, rule)
+    clipped = _quantize_row(row, operands, y, rule, place, spare)
+    if rule.divides_back:
+        for c in range(y.size):
+            y[c] /= back[c]
+    else:
+        for c in range(y.size):
+            y[c] *= back[c]
+    return clipped, _count_nonzeros(y)
 
 
 @inlined
-def _divide_row(q: Float32, divisors: Float32) -> None:
-    for c in range(q.size):
-        q[c] /= divisors[c]
+def _round_and_restore(
+    row: Float32, operands: Float32, back: Float32, y: Float32, rule: Rule
+) -> tuple[np.int32, np.int32]:
+    """As `_restored_row` for what is multiplied and rounded to nearest even, in one loop."""
+    min_exponent, step = rule.min_exponent, rule.step
+    largest, limit = rule.largest, rule.limit
+    clipped, nonzeros = np.int32(0), np.int32(0)
+    for c in range(row.size):
+        v = np.float32(row[c] * operands[c])
+        q, magnitude = _nearest(v, min_exponent, step, largest)
+        clipped = np.int32(clipped + np.int32(magnitude > limit))
+        restored = np.float32(q * back[c])
+        y[c] = restored
+        nonzeros = np.int32(nonzeros + np.int32(restored != 0))
+    return clipped, nonzeros
+
+
+@inlined
+def _count_nonzeros(x: Values) -> np.int32:
+    nonzeros = np.int32(0)
+    for c in range(x.size):
+        nonzeros = np.int32(nonzeros + np.int32(x[c] != 0))
+    return nonzeros
 
 
 @inlined
@@ -451,8 +526,11 @@ def _mask_row(
 
 @inlined
 def _sum_row(x: Values, y: Float32, lanes: Float64) -> None:
-    """Write to `lanes[:, 0]` the sums of xx, yy, xy and ee with e = x-y."""
-    xx, yy, xy, ee = lanes[0], lanes[1], lanes[2], lanes[3]
+    """Write to `lanes[:, 0]` the sums of xy and ee with e = x-y, and the largest abs(e).
+
+    The sum of ee is not finite if x or y is not; then the others count for nothing.
+    """
+    xy, ee, largest = lanes[_XY], lanes[_EE], lanes[_LARGEST]
     lanes[:] = 0
     width = lanes.shape[1]
     paired = x.size - x.size % (2 * width)
@@ -463,26 +541,54 @@ def _sum_row(x: Values, y: Float32, lanes: Float64) -> None:
         for c in range(width):
             a0, a1 = np.float64(x0[c]), np.float64(x1[c])
             b0, b1 = np.float64(y0[c]), np.float64(y1[c])
-            e0, e1 = a0 - b0, a1 - b1
-            xx[c] += a0 * a0 + a1 * a1
-            yy[c] += b0 * b0 + b1 * b1
+            e0, e1 = abs(a0 - b0), abs(a1 - b1)
             xy[c] += a0 * b0 + a1 * b1
             ee[c] += e0 * e0 + e1 * e1
+            e = max(e0, e1)
+            largest[c] = max(largest[c], e)
     for start in range(paired, x.size, width):
         xs, ys = x[start : start + width], y[start : start + width]
         for c in range(xs.size):
             a, b = np.float64(xs[c]), np.float64(ys[c])
-            e = a - b
-            xx[c] += a * a
-            yy[c] += b * b
+            e = abs(a - b)
             xy[c] += a * b
             ee[c] += e * e
+            largest[c] = max(largest[c], e)
     while width > 1:
         width //= 2
-        for k in range(4):
+        for k in range(2):
             low, high = lanes[k, :width], lanes[k, width : 2 * width]
             for c in range(width):
                 low[c] += high[c]
+        for c in range(width):
+            largest[c] = max(largest[c], largest[width + c])
+
+
+@inlined
+def _sum_squares(x: Values, lanes: Float64) -> np.float64:
+    """The sum of squares, in the order of `_sum_row`."""
+    xx = lanes[0]
+    xx[:] = 0
+    width = xx.size
+    paired = x.size - x.size % (2 * width)
+    for start in range(0, paired, 2 * width):
+        middle = start + width
+        x0, x1 = x[start:middle], x[middle : middle + width]
+        for c in range(width):
+            a0, a1 = np.float64(x0[c]), np.float64(x1[c])
+            xx[c] += a0 * a0 + a1 * a1
+    for start in range(paired, x.size, width):
+        xs = x[start : start + width]
+        for c in range(xs.size):
+            a = np.float64(xs[c])
+            xx[c] += a * a
+    while width > 1:
+        width //= 2
+        low, high = xx[:width], xx[width : 2 * width]
+        for c in range(width):
+            low[c] += high[c]
+    total: np.float64 = xx[0]
+    return total
 
 
 @compiled

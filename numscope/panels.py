@@ -95,6 +95,16 @@ class Panel:
         """Whether all values are finite."""
         return not self.nan_count and not self.inf_count
 
+    @property
+    def finite(self) -> NDArray[Any]:
+        """`x` with 0 where it is not finite in float32."""
+        return self.x if self.is_finite else np.where(np.isfinite(self.x32), self.x, 0)
+
+    @property
+    def finite32(self) -> NDArray[np.float32]:
+        """`x32` with 0 where it is not finite."""
+        return self.x32 if self.is_finite else np.where(np.isfinite(self.x32), self.x32, 0)
+
 
 class InMemory:
     """An array as a `Source`."""
@@ -111,7 +121,14 @@ class InMemory:
 
 
 def read_panels(source: Source, panels: Panels, start: int, stop: int) -> Iterator[Panel]:
-    """The panels of the rows from `start` to `stop`, column by column of panels."""
+    """The panels of the rows from `start` to `stop`, column by column of panels.
+
+    A panel's values are there until the next one is asked for.
+    """
+    room = None  # one for all panels: memory that is new costs more than a loop over it
+    if source.dtype != np.float32:
+        height, width = min(panels.height, stop - start), min(panels.width, panels.cols)
+        room = np.empty(height * width, np.float32)
     for col in range(0, panels.cols, panels.width):
         col_stop = min(col + panels.width, panels.cols)
         panel_bytes = panels.height * (col_stop - col) * source.dtype.itemsize
@@ -119,19 +136,21 @@ def read_panels(source: Source, panels: Panels, start: int, stop: int) -> Iterat
         for row in range(start, stop, height):
             values = source.read(row, min(row + height, stop), col, col_stop)
             for at in range(0, values.shape[0], panels.height):
-                yield panel(values[at : at + panels.height], row + at, col)
+                yield panel(values[at : at + panels.height], row + at, col, room)
 
 
-def to_float32(values: NDArray[Any]) -> NDArray[np.float32]:
+def _to_float32(values: NDArray[Any], room: NDArray[np.float32] | None) -> NDArray[np.float32]:
     """The values (rows, cols) in float32: exact but for float64, whose largest become infinite."""
     if values.dtype == np.float32:
         return values
+    x32 = np.empty(values.size, np.float32) if room is None else room[: values.size]
+    x32 = x32.reshape(values.shape)
     if values.dtype.name == "bfloat16":
-        x32 = np.empty(values.shape, np.float32)
         extremes.widen_bfloat16(values.view(np.uint16), x32)
         return x32
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        return values.astype(np.float32)
+        np.copyto(x32, values, casting="same_kind")
+    return x32
 
 
 def matrix(x: ArrayLike) -> NDArray[Any]:
@@ -148,19 +167,21 @@ def matrix(x: ArrayLike) -> NDArray[Any]:
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1] if x.ndim else 1)
 
 
-def panel(values: NDArray[Any], row: int = 0, col: int = 0) -> Panel:
-    """The panel of values (rows, cols) that begin at (row, col) of a tensor."""
-    x32 = to_float32(values)
+def panel(
+    values: NDArray[Any], row: int = 0, col: int = 0, room: NDArray[np.float32] | None = None
+) -> Panel:
+    """The panel of values (rows, cols) that begin at (row, col) of a tensor.
+
+    `room` is where they are put in float32, if it is given and they are not that already.
+    """
+    x32 = _to_float32(values, room)
     x = values if values.dtype == np.float64 else x32
-    nan_count = inf_count = 0
     amax = float(extremes.largest_magnitude(x32))
-    if not math.isfinite(amax):
-        finite = np.isfinite(x32)
-        nan_count = int(np.isnan(x32).sum())
-        inf_count = x32.size - int(finite.sum()) - nan_count
-        amax = float(np.abs(x[finite]).max(initial=0))
-    elif x.dtype == np.float64:
-        amax = float(np.abs(x).max(initial=0))
+    is_finite = math.isfinite(amax)
+    nan_count = 0 if is_finite else int(np.isnan(x32).sum())
+    inf_count = 0 if is_finite else int(np.isinf(x32).sum())
+    if not is_finite or x.dtype == np.float64:
+        amax = float(np.abs(x[np.isfinite(x32)]).max(initial=0))
     return Panel(row, col, x, x32, nan_count, inf_count, amax)
 
 

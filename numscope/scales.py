@@ -12,16 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 
+from numscope import extremes, kernels, roundings
 from numscope.expressions import EXPRESSIONS, OUTER_EXPRESSIONS
 from numscope.inputs import largest_input, round_to_input
+from numscope.recipes import Recipe
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from numscope.recipes import Recipe
 
     Float32 = NDArray[np.float32]
 
@@ -32,6 +31,7 @@ _ONE = np.float32(1)
 _LARGEST = np.float32(np.finfo(np.float32).max)
 #: The largest E4M3 scale.
 _E4M3_MAX = np.float32(448)
+_E4M3_RULE = roundings.rule(Recipe("float8_e4m3fn"), np.dtype(np.float32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,28 +237,31 @@ def _power_of_two(formed: NDArray[Any], recipe: Recipe) -> Float32:
     rounding, mantissa_bits = recipe.scale_rounding, recipe.element_format.mantissa_bits
     if recipe.has_multiplier:
         rounding = {"up": "down", "down": "up"}.get(rounding, rounding)
-    fraction, exponent = np.frexp(formed)  # formed = fraction * 2^exponent, fraction in [1/2, 1)
-    exponent = exponent - 1 + (fraction > _ROUND_UP_ABOVE[rounding](mantissa_bits))
+    wide = formed.astype(np.float64)  # in which float32's smallest numbers are normal, too
+    mantissa = wide.view(np.int64) & _MANTISSA
+    exponent = (wide.view(np.int64) >> 52) - 1023
+    exponent += mantissa > _ROUND_UP_ABOVE[rounding](mantissa_bits)
+    is_kept = np.isnan(wide)
     if rounding == "even" and recipe.nonfinite == "nan":
         # An amax that is rounded beyond float32 is infinite.
-        formed[exponent + recipe.element_format.max_exponent > 127] = np.nan
+        is_kept |= (exponent + recipe.element_format.max_exponent > 127) & (wide < math.inf)
+        wide[is_kept] = np.nan
     if recipe.scale == "float8_e8m0fnu":
-        exponent = np.clip(np.where(formed == 0, -127, exponent), -127, 127)
-        is_kept = np.isnan(formed)
-        exponent[np.isinf(formed)] = 127
+        exponent = np.clip(exponent, -127, 127)
     else:
-        is_kept = (formed == 0) | ~np.isfinite(formed)
-    rounded: Float32 = np.ldexp(_ONE, exponent)
-    rounded[is_kept] = formed[is_kept]
-    return rounded
+        is_kept |= (wide == 0) | (wide == math.inf)
+    rounded = ((exponent + 1023) << 52).view(np.float64)
+    return np.where(is_kept, wide, rounded).astype(np.float32)
 
 
-#: Fractions in [1/2, 1) above which a power of two is rounded up, by the element's mantissa bits.
-_ROUND_UP_ABOVE: dict[str, Callable[[int], float]] = {
-    "down": lambda _: 1.0,
-    "up": lambda _: 0.5,
-    "nearest": lambda _: math.sqrt(0.5),  # no fraction is exactly this
-    "even": lambda bits: math.nextafter(1 - 2.0 ** -(bits + 2), 0),
+_MANTISSA = (1 << 52) - 1
+
+#: Mantissas, in 52 bits, above which a power of two is rounded up, by the element's mantissa bits.
+_ROUND_UP_ABOVE: dict[str, Callable[[int], int]] = {
+    "down": lambda _: _MANTISSA,
+    "up": lambda _: 0,
+    "nearest": lambda _: math.floor((math.sqrt(2) - 1) * 2.0**52),  # no mantissa is exactly this
+    "even": lambda bits: _MANTISSA - (1 << 51 - bits),
 }
 
 
@@ -267,4 +270,8 @@ def _float32(values: NDArray[Any]) -> Float32:
 
 
 def _e4m3(values: Float32) -> Float32:
-    return values.astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
+    """The E4M3 numbers nearest to `values`, which are not beyond the largest of them."""
+    rounded = np.empty_like(values)
+    whole = extremes.Grid(0, 0, max(len(values), 1), max(values.shape[1], 1))
+    kernels.quantize(values, whole, np.ones((1, 1), np.float32), _E4M3_RULE, (0, 0), rounded)
+    return rounded

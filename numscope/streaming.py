@@ -32,7 +32,7 @@ from numscope.panels import (
 from numscope.tiling import Task, Tiles
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
     from numscope.recipes import Recipe
 
@@ -117,9 +117,11 @@ class Reading:
         stop = self.panels.strip_stop(start)
         totals = [_Totals(task, start, stop) for task in self.tasks]
         for panel in read_panels(self.source, self.panels, start, stop):
+            facts = np.empty(len(panel.x), np.int32), np.empty(len(panel.x))
+            kernels.row_facts(panel.finite, *facts)
             known: dict[tuple[int, int], Tiles] = {}
             for each in totals:
-                each.add(panel, known)
+                each.add(panel, facts, known)
         return [each.record() for each in totals]
 
 
@@ -170,7 +172,13 @@ class _Totals:
         self.count = self.nan_count = self.inf_count = 0
         self.amax = 0.0
 
-    def add(self, panel: Panel, known: dict[tuple[int, int], Tiles]) -> None:
+    def add(
+        self,
+        panel: Panel,
+        facts: tuple[NDArray[np.int32], NDArray[np.float64]],
+        known: dict[tuple[int, int], Tiles],
+    ) -> None:
+        """Add a panel: its values, their `kernels.row_facts`, and its tiles that are known."""
         scaled = self.task.scale_panel(panel, known)
         if not self.task.scaled:
             self.tiles += scaled.record
@@ -178,6 +186,8 @@ class _Totals:
         kernels.accumulate(
             panel.x,
             panel.x32,
+            *facts,
+            panel.is_finite,
             scaled.grid(panel.row, panel.col, self.task.tile),
             scaled.scales.operands,
             scaled.scales.back,

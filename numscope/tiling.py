@@ -52,7 +52,7 @@ class Tiles:
     def take_in(self, panel: Panel, row: int, col: int, tile: tuple[int, int]) -> None:
         """Take in a panel that begins at (row, col), counted from the first tile."""
         grid = extremes.Grid(row, col, *tile)
-        extremes.tile_statistics(panel.x32, grid, self.amax, self.amin)
+        extremes.tile_statistics(panel.finite32, grid, self.amax, self.amin)
         if not panel.is_finite:
             rows, cols = np.nonzero(~np.isfinite(panel.x32))
             kinds = np.where(np.isnan(panel.x32[rows, cols]), scales.HAS_NAN, scales.HAS_INFINITY)
@@ -191,21 +191,12 @@ def _extents(tile: Tile, source: Source) -> tuple[int, int]:
 def _tile_record(tiles: Tiles, found: NDArray[np.float32]) -> ErrorSums:
     """The record of tiles; a scale that is not finite has no place among the extremes."""
     amax, amin = tiles.amax.view(np.float32), tiles.amin.view(np.float32)
-    has_values = amax > 0
-    count = int(has_values.sum())
-    if not count:
-        return ErrorSums(tile_count=amax.size, zero_tiles=amax.size)
-    if count < amax.size:
-        amax, amin, found = amax[has_values], amin[has_values], found[has_values]
-    least, largest = float(found.min()), float(found.max())
-    if not math.isfinite(largest - least):
-        found = found[np.isfinite(found)]
-        least = float(found.min()) if found.size else math.nan
-        largest = float(found.max()) if found.size else math.nan
+    count, least, largest, ratio = extremes.tile_extremes(amax, amin, found)
+    has_scale = least <= largest
     return ErrorSums(
-        tile_count=has_values.size,
-        zero_tiles=has_values.size - count,
-        scale_min=least,
-        scale_max=largest,
-        tile_range_log2_max=math.log2(float((amax.astype(np.float64) / amin).max())),
+        tile_count=amax.size,
+        zero_tiles=amax.size - count,
+        scale_min=least if has_scale else math.nan,
+        scale_max=largest if has_scale else math.nan,
+        tile_range_log2_max=math.log2(ratio) if count else math.nan,
     )

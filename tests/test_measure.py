@@ -176,9 +176,16 @@ def test_float64_is_compared_with_what_was_saved() -> None:
     assert (found.zeros, found.underflow_count) == (0, 1)
 
 
-def test_float64_beyond_float32_is_infinite() -> None:
-    found = numscope.measure(np.array([[1.0, 1e39, -1e300]]), Recipe())
-    assert (found.inf_count, found.amax) == (2, 1.0)
+@pytest.mark.parametrize("value", [1e39, -1e300, 1.8e308])
+@pytest.mark.parametrize("name", ["ling", "te-block", "int8", "mx-e4m3", "torchao-row"])
+def test_float64_beyond_float32_is_infinite(name: str, value: float) -> None:
+    x = np.ones((3, 130))
+    x[1, 7] = value
+    with np.errstate(over="ignore"):
+        seen = x.astype(np.float32)
+    found = numscope.measure(x, name)
+    assert found == numscope.measure(seen, name)
+    assert (found.inf_count, found.amax) == (1, 1.0)
 
 
 def test_values_that_overflow_are_counted_and_left_out() -> None:
