@@ -128,7 +128,7 @@ def test_a_package_has_no_circle(package: str) -> None:
     ("package", "modules"),
     [
         ("click", {"batch_options", "cli", "commands", "options"}),
-        ("rich", {"cli", "commands", "console", "inventory", "logs", "progress", "recipe_pages"}),
+        ("rich", {"commands", "console", "inventory", "logs", "progress", "recipe_pages"}),
         ("matplotlib", {"axes", "charts", "heatmaps", "legend", "styles"}),
         ("numba", {"compiling", "extremes", "kernels"}),
         ("safetensors", set()),
