@@ -25,8 +25,9 @@ PACKAGE = REPOSITORY / "numscope"
 #: Imports point only upward in this list, which is the one of DESIGN.md with what came later. A new
 #: module has its place in it, a package its own: inside it, imports are its own matter.
 ORDER = (
-    *("version", "errors", "formats", "recipes", "checks", "catalogue", "written", "costs"),
-    *("inputs", "compiling", "extremes", "kernels", "expressions", "scales", "quantize", "measure"),
+    *("version", "errors", "formats", "recipes", "checks", "catalogue", "written"),
+    *("recipe_files", "costs", "inputs", "compiling", "extremes", "kernels", "expressions"),
+    *("scales", "quantize", "measure"),
     *("panels", "tiling", "streaming", "dumps", "writing", "tables", "sorting", "amounts"),
     *("resources", "engines", "clusters", "plans", "capture", "growing", "shards", "parts"),
     *("runs", "strips", "outcomes", "analysis", "workers", "series", "findings", "rules"),

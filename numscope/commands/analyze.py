@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +16,16 @@ from numscope.commands.ending import exit_code_of
 from numscope.commands.publishing import publish
 from numscope.commands.working import scanned, working
 from numscope.errors import NothingToDo, UsageError
-from numscope.options import Command, Kinds, Numbers, RecipeType, TileType, reading, verbosity
+from numscope.options import (
+    Command,
+    Kinds,
+    Numbers,
+    RecipeType,
+    TileType,
+    reading,
+    recipe_files,
+    verbosity,
+)
 
 if TYPE_CHECKING:
     from numscope.batches import Batch
@@ -50,6 +60,7 @@ if TYPE_CHECKING:
     multiple=True,
     help="All recipes of a family; can be repeated.",
 )
+@recipe_files
 @click.option(
     "--tile",
     "tiles",
@@ -77,8 +88,9 @@ def analyze(
     /,
     dump: str,
     out: Path,
-    recipes: Sequence[Recipe],
+    recipes: Sequence[tuple[str, Recipe]],
     families: Sequence[str],
+    own: Mapping[str, Recipe],
     tiles: Sequence[Tile],
     layers: frozenset[int] | None,
     steps: frozenset[int] | None,
@@ -105,6 +117,7 @@ def analyze(
       numscope analyze dumps/
       numscope analyze dumps/ -o results --layers 0,4,8,12,16 --tokens-per-step 4194304
       numscope analyze dumps/ --recipe ling --recipe e5m2:1x128 --jobs 8
+      numscope analyze dumps/ --recipe-file recipes.toml --recipe ling --recipe mine
       numscope analyze dumps/ --kinds weight
       numscope analyze dumps/ --shard 3/8
       numscope analyze dumps/ --engine dask --scheduler tcp://node7:8786
@@ -122,7 +135,7 @@ def analyze(
     with working(quiet=quiet, verbose=verbose, log_json=log_json) as (log, stopping):
         found = scanned(log, dump, **scan_options)
         growing = Growing(found)
-        wanted = schemes(chosen(recipes, families), tiles)
+        wanted = schemes(chosen(dict(recipes), families, own), tiles)
         selection = Selection(kinds, layers, steps, module)
         try:
             work, remarks = plan(found, selection, wanted, npy_dtype=scan_options["npy_dtype"])
@@ -170,5 +183,5 @@ def _end_shard(log: Log, run: Batch, failed: Sequence[Problem]) -> None:
 
 
 def _facts(recipe: Recipe) -> Mapping[str, str | float]:
-    plain = {"element": recipe.element, "tile": recipe.tile_text, "scale": recipe.scale}
-    return plain | recipe.details
+    """Every field, with the tile as text."""
+    return {**asdict(recipe), "tile": recipe.tile_text}

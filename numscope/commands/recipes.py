@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
 
 from numscope.commands.answering import answering
-from numscope.options import Command, RecipeType, verbosity
+from numscope.options import Command, RecipeType, recipe_files, verbosity
 
 if TYPE_CHECKING:
     from numscope.recipes import Recipe
@@ -16,9 +17,18 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("recipe", required=False, type=RecipeType())
+@recipe_files
 @verbosity
-def recipes(recipe: Recipe | None, *, quiet: bool, verbose: bool) -> None:  # noqa: ARG001
+def recipes(
+    recipe: tuple[str, Recipe] | None,
+    own: Mapping[str, Recipe],
+    *,
+    quiet: bool,  # noqa: ARG001 (all commands take it)
+    verbose: bool,
+) -> None:
     """List the named recipes, or tell all about one: its formula, source, fields and neighbours.
+
+    Those of a file are listed below them.
 
     The columns bits and range are the bits per value with its share of the scales, and the bits
     between a tile's largest magnitude and the smallest that is surely kept.
@@ -31,9 +41,14 @@ def recipes(recipe: Recipe | None, *, quiet: bool, verbose: bool) -> None:  # no
     Examples:
       numscope recipes --verbose
       numscope recipes deepgemm
+      numscope recipes --recipe-file recipes.toml mine
       numscope analyze dumps/ --recipe ling --recipe e5m2:1x128:power_of_two
     """
     from numscope.recipe_pages import recipe_page, recipe_table
 
     with answering() as answer:
-        answer.print(recipe_table(has_sources=verbose) if recipe is None else recipe_page(recipe))
+        if recipe is None:
+            answer.print(recipe_table(own, has_sources=verbose))
+        else:
+            name, found = recipe
+            answer.print(recipe_page(found, name))
