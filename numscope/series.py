@@ -105,7 +105,7 @@ def series(
     groups: dict[tuple[str, str, str], list[LayerRow]] = {}
     for row in known:
         groups.setdefault((row.recipe, row.kind, row.tile), []).append(row)
-    ordered = sorted(groups, key=lambda key: (key[0], _place(key[1]), key in turned, key[2]))
+    ordered = sorted(groups, key=lambda key: (key[0], place(key[1]), key in turned, key[2]))
     return [
         _series(groups[key], subject(key[1], is_turned=key in turned), metric, x_name, zero_rows)
         for key in ordered
@@ -151,7 +151,7 @@ def to_csv(table: Series) -> str:
     return text.getvalue()
 
 
-def _place(kind: str) -> tuple[int, str]:
+def place(kind: str) -> tuple[int, str]:
     """Where a kind's charts come; kinds of someone's own, in tables edited by hand, come last."""
     known: tuple[str, ...] = KINDS
     return (known.index(kind) if kind in known else len(known)), kind
