@@ -20,6 +20,7 @@ from numscope.written import recipes
 if TYPE_CHECKING:
     from numscope.analysis import analyze
     from numscope.dumps import load, scan
+    from numscope.recipe_files import read as read_recipes
 
 __all__ = [
     "ErrorSums",
@@ -29,6 +30,7 @@ __all__ = [
     "load",
     "measure",
     "quantize",
+    "read_recipes",
     "recipe",
     "recipes",
     "scan",
@@ -36,11 +38,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import what needs NumPy when it is asked for: `numscope --help` does not."""
+    """Import what takes time when it is asked for: `numscope --help` does without."""
     if name == "analyze":
         from numscope.analysis import analyze  # noqa: PLC0415
 
         return analyze
+    if name == "read_recipes":
+        from numscope.recipe_files import read  # noqa: PLC0415
+
+        return read
     if name in ("load", "scan"):
         from numscope import dumps  # noqa: PLC0415
 

@@ -7,7 +7,7 @@ large one is measured strip by strip. Nothing here prints, writes or knows where
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from itertools import groupby
@@ -41,7 +41,7 @@ SMALL_BYTES = 16 * 2**20
 
 def analyze(
     dump: str,
-    recipes: Sequence[str | Recipe] = ("ling",),
+    recipes: Sequence[str | Recipe] | Mapping[str, Recipe] = ("ling",),
     *,
     tiles: Sequence[Tile] = (),
     kinds: Sequence[Kind] = DEFAULT_KINDS,
@@ -58,8 +58,8 @@ def analyze(
     dump
         The folder, or a single file.
     recipes
-        Recipes, by name or written form or as values. Gradients are also measured with each
-        recipe's transpose.
+        Recipes, by name or written form or as values, or as a mapping from the names that they
+        shall have in the tables. Gradients are also measured with each recipe's transpose.
     tiles
         Tile shapes to use instead of the recipes' own.
     kinds, layers, steps, module

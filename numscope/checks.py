@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 
 from numscope.errors import RecipeError
+from numscope.formats import ALIASES, FORMATS
 from numscope.recipes import (
     CHOICES,
     FROM_MULTIPLIER,
@@ -36,6 +37,21 @@ def known(name: str, value: object) -> str:
         hint = f"; did you mean {near[0]}?" if near else ""
         raise RecipeError(f"unknown {name} {found!r}; known are {', '.join(CHOICES[name])}{hint}")
     return found
+
+
+def element(value: object) -> str:
+    """The name of the number format, if it is one that elements can have."""
+    found = word("element", value)
+    name = ALIASES.get(found.lower(), found.lower())
+    known = [each for each, entry in FORMATS.items() if not entry.is_scale_only]
+    if name in known:
+        return name
+    text = f"known are {', '.join(known)}"
+    if name in FORMATS:
+        raise RecipeError(f"element {name} holds scales, not elements; {text}")
+    near = difflib.get_close_matches(name, (*known, *ALIASES), n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise RecipeError(f"unknown element {found!r}; {text}{hint}")
 
 
 def floor(name: str, value: object) -> float:
@@ -145,17 +161,15 @@ def _check_outer(recipe: Recipe, *, has_outer: bool) -> None:
 
 def check_elements(recipe: Recipe) -> None:
     """Refuse roundings that the element format does not have."""
-    element = recipe.element_format
-    if element.is_scale_only:
-        raise RecipeError(f"{element.name} holds scales, not elements")
+    entry = recipe.element_format
     if recipe.seed:
         _require(recipe, "seed", "rounding=stochastic", holds=recipe.rounding == "stochastic")
     if recipe.overflow == "ieee":
-        _require(recipe, "overflow", "an element format with NaN", holds=element.has_nan)
+        _require(recipe, "overflow", "an element format with NaN", holds=entry.has_nan)
         is_even = recipe.rounding == "nearest_even"
         _require(recipe, "overflow", "rounding=nearest_even", holds=is_even)
     if recipe.overflow == "asymmetric":
-        is_integer = element.specials == "integer"
+        is_integer = entry.specials == "integer"
         _require(recipe, "overflow", "an integer element format", holds=is_integer)
 
 

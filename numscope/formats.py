@@ -10,8 +10,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from numscope.errors import RecipeError
-
 if TYPE_CHECKING:
     import numpy as np
 
@@ -160,23 +158,6 @@ ALIASES: dict[str, str] = {
     "e8m0fnu": "float8_e8m0fnu",
     "ue8m0": "float8_e8m0fnu",
 }
-
-
-def format_named(name: str) -> FloatFormat:
-    """The format of that name or alias, in any case.
-
-    Raises
-    ------
-    RecipeError
-        If there is none; the message lists those that there are.
-    """
-    word = name.lower()
-    try:
-        return FORMATS[ALIASES.get(word, word)]
-    except KeyError:
-        raise RecipeError(
-            f"unknown number format {name!r}; known are {', '.join(FORMATS)}"
-        ) from None
 
 
 def short_name(name: str) -> str:

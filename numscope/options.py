@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -49,6 +49,9 @@ class Commands(click.Group):
 
 #: The kinds of DESIGN's vocabulary; spelled out so that `--help` imports nothing.
 KINDS = ("activation", "gradient", "weight", "output", "input_gradient", "weight_gradient")
+
+#: The parameter that holds the recipes of files, by name.
+_OWN = "own"
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 _MOST_NUMBERS = 1_000_000
@@ -95,19 +98,22 @@ class TileType(ParamType[Tile]):
             self.fail(str(error), param, ctx)
 
 
-class RecipeType(ParamType[Recipe]):
-    """A recipe by name or written form."""
+class RecipeType(ParamType[tuple[str, Recipe]]):
+    """A recipe by name or written form, or by its name in a `--recipe-file`."""
 
     name = "recipe"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Recipe:
-        """The recipe."""
+    ) -> tuple[str, Recipe]:
+        """What the recipe is called in the tables, and the recipe."""
+        own: Mapping[str, Recipe] = ctx.params.get(_OWN, {}) if ctx else {}
+        text = ":".join(part.strip() for part in str(value).split(":"))
         try:
-            return parse(str(value))
+            recipe = parse(text, own)
         except RecipeError as error:
             self.fail(f"{error}; `numscope recipes` lists them", param, ctx)
+        return text if text.partition(":")[0] in own else str(recipe), recipe
 
 
 class Kinds(ParamType[tuple[str, ...]]):
@@ -171,6 +177,31 @@ def results_argument(command: F) -> F:
     return click.argument("results", type=click.Path(path_type=Path), default="numscope-out")(
         command
     )
+
+
+def recipe_files(command: F) -> F:
+    """`--recipe-file`; `RecipeType` knows the recipes of these files, so it is read before."""
+
+    def read(
+        _: click.Context, param: click.Parameter, paths: Sequence[Path]
+    ) -> Mapping[str, Recipe]:
+        from numscope.recipe_files import read_all  # noqa: PLC0415 (`--help` reads no TOML)
+
+        try:
+            return read_all(paths)
+        except RecipeError as error:
+            raise click.BadParameter(str(error), param=param) from None
+
+    return click.option(
+        "--recipe-file",
+        _OWN,
+        type=click.Path(path_type=Path),
+        multiple=True,
+        is_eager=True,
+        callback=read,
+        metavar="FILE.toml",
+        help="Recipes of your own by name, all of them unless some are asked for; can be repeated.",
+    )(command)
 
 
 def verbosity(command: F) -> F:

@@ -19,7 +19,7 @@ from numscope.dumps.sources import Stamp
 from numscope.dumps.summaries import nbytes_of
 from numscope.errors import NothingToDo
 from numscope.recipes import Recipe, Tile
-from numscope.written import parse, weight_tile
+from numscope.written import fields_text, parse, weight_tile
 
 DEFAULT_KINDS: tuple[Kind, ...] = ("activation", "gradient")
 
@@ -81,24 +81,49 @@ class FileWork:
 
 
 def schemes(
-    recipes: str | Recipe | Sequence[str | Recipe], tiles: Sequence[Tile] = ()
+    recipes: str | Recipe | Sequence[str | Recipe] | Mapping[str, Recipe],
+    tiles: Sequence[Tile] = (),
 ) -> list[Scheme]:
-    """The recipes as asked for, each once, with `tiles` in place of their own if any are given."""
-    wanted = [recipes] if isinstance(recipes, str | Recipe) else recipes
-    bases = [parse(each) for each in wanted]
-    if tiles:
-        turned = [replace(base, tile=tile) for base in bases for tile in tiles]
-        return [Scheme(str(base), base, base) for base in dict.fromkeys(turned)]
-    return [
-        Scheme(str(base), base, replace(base, tile=weight_tile(base)))
-        for base in dict.fromkeys(bases)
-    ]
+    """The recipes as asked for, each once, with `tiles` in place of their own if any are given.
+
+    Those of a mapping have its names in the tables, others the text that stands for them.
+    """
+    if isinstance(recipes, str | Recipe):
+        recipes = [recipes]
+    bases = (
+        dict(recipes)
+        if isinstance(recipes, Mapping)
+        else {str(base): base for base in map(parse, recipes)}
+    )
+    if not tiles:
+        return [
+            Scheme(label, base, replace(base, tile=weight_tile(base)))
+            for label, base in bases.items()
+        ]
+    turned = {
+        _label_with(label, base, tile): replace(base, tile=tile)
+        for label, base in bases.items()
+        for tile in tiles
+    }
+    return [Scheme(label, base, base) for label, base in turned.items()]
 
 
-def chosen(recipes: Sequence[Recipe], families: Sequence[str]) -> list[Recipe]:
-    """The recipes and those of the families, each once; the default one if nothing is given."""
-    members = [recipe for name in families for recipe in family(name)]
-    return list(dict.fromkeys([*recipes, *members])) or [Recipe()]
+def chosen(
+    asked: Mapping[str, Recipe], families: Sequence[str], own: Mapping[str, Recipe]
+) -> dict[str, Recipe]:
+    """The recipes to measure by their names in the tables; the default one if nothing is given.
+
+    Parameters
+    ----------
+    asked
+        Those that were asked for one by one.
+    families
+        Of which all are taken.
+    own
+        Someone's own, which are all taken if none is asked for.
+    """
+    members = {str(recipe): recipe for name in families for recipe in family(name)}
+    return {**(asked or own), **members} or {str(Recipe()): Recipe()}
 
 
 def planned(kind: str, wanted: Sequence[Scheme]) -> tuple[Planned, ...]:
@@ -164,7 +189,7 @@ def settings(
     `reading` is how the dump is understood, as for `dumps.scan`.
     """
     facts = {
-        "--recipe": ",".join(each.label for each in wanted),
+        "--recipe": ",".join(map(_in_full, wanted)),
         "--kinds": ",".join(selection.kinds),
         "--layers": "all" if selection.layers is None else amounts.ranges(selection.layers),
         "--steps": "all" if selection.steps is None else amounts.ranges(selection.steps),
@@ -184,6 +209,20 @@ def matches_module(module: str, wanted: str | None) -> bool:
     if any(sign in wanted for sign in "*?["):
         return fnmatch.fnmatchcase(module, wanted)
     return wanted in module
+
+
+def _label_with(label: str, recipe: Recipe, tile: Tile) -> str:
+    """The name in the tables of a recipe that gets another tile."""
+    turned = replace(recipe, tile=tile)
+    if label == str(recipe):
+        return str(turned)
+    return label if turned == recipe else f"{label}:{turned.tile_text}"
+
+
+def _in_full(scheme: Scheme) -> str:
+    """A recipe's name in the tables, with its fields if the name is someone's own."""
+    is_own = scheme.label != str(scheme.recipe)
+    return f"{scheme.label} ({fields_text(scheme.recipe)})" if is_own else scheme.label
 
 
 def _undated_message(chosen: Sequence[TensorRef], undated: Sequence[TensorRef]) -> str:

@@ -18,6 +18,8 @@ from numscope.costs import bits_per_value, usable_bits
 from numscope.formats import short_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rich.table import Table
 
     from numscope.recipes import Recipe
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 _MOST_CHANGES = 2
 
 
-def recipe_table(*, has_sources: bool = False) -> Table:
-    """The named recipes, one a row; with all of their source if that is asked for."""
+def recipe_table(own: Mapping[str, Recipe] | None = None, *, has_sources: bool = False) -> Table:
+    """The named recipes, one a row, with all of their source if that is asked for; then `own`."""
     table = grid()
     for column in ("name", "element", "tile"):
         table.add_column(column, no_wrap=True)
@@ -36,25 +38,22 @@ def recipe_table(*, has_sources: bool = False) -> Table:
         table.add_column(column, no_wrap=True, justify="right")
     table.add_column("source", overflow="fold")
     for name, entry in NAMED.items():
-        recipe = entry.recipe
-        table.add_row(
-            Text(name),
-            short_name(recipe.element),
-            recipe.tile_text,
-            Text(scale_rule(recipe)),
-            f"{bits_per_value(recipe):.5g}",
-            f"{usable_bits(recipe):.1f}",
-            Text(entry.source if has_sources else re.split(r" ?[,;(]", entry.source)[0]),
-        )
+        source = entry.source if has_sources else re.split(r" ?[,;(]", entry.source)[0]
+        table.add_row(*_cells(name, entry.recipe), Text(source))
+    for name, recipe in (own or {}).items():
+        table.add_row(*_cells(name, recipe), Text("your own"))
     return table
 
 
-def recipe_page(recipe: Recipe) -> Table:
-    """All about a recipe: what it is made of, its formula, and how its neighbours differ."""
+def recipe_page(recipe: Recipe, label: str | None = None) -> Table:
+    """All about a recipe: what it is made of, its formula, and how its neighbours differ.
+
+    `label` is what it is called, unless it is as `str` says.
+    """
     page = grid(has_header=False)
     page.add_column(style="bold", no_wrap=True)
     page.add_column(overflow="fold")
-    for fact, value in _facts(recipe).items():
+    for fact, value in _facts(recipe, label or str(recipe)).items():
         page.add_row(fact, Text(value))
     for field in fields(recipe):
         if field.name not in ("element", "tile"):
@@ -75,10 +74,24 @@ def scale_rule(recipe: Recipe) -> str:
     return f"{scale}{rounding} {recipe.scale_from}"
 
 
-def _facts(recipe: Recipe) -> dict[str, str]:
+def _cells(name: str, recipe: Recipe) -> tuple[Text | str, ...]:
+    """What the table says of a recipe, but where it comes from."""
+    return (
+        Text(name),
+        short_name(recipe.element),
+        recipe.tile_text,
+        Text(scale_rule(recipe)),
+        f"{bits_per_value(recipe):.5g}",
+        f"{usable_bits(recipe):.1f}",
+    )
+
+
+def _facts(recipe: Recipe, label: str) -> dict[str, str]:
     name, full, element = str(recipe), written.fields_text(recipe), recipe.element_format
-    facts = {"recipe": name}
-    if name != full:
+    facts = {"recipe": label}
+    if label != name != full:
+        facts["the same as"] = name
+    if label != full:
         facts["written out"] = full
     entry = NAMED.get(name)
     if entry:

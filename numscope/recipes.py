@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 
 from numscope.errors import RecipeError
-from numscope.formats import FORMATS, FloatFormat, format_named
+from numscope.formats import FORMATS, FloatFormat
 
 Tile = tuple[int | None, int | None]
 
@@ -168,7 +168,7 @@ class Recipe:
         """Check every field and bring it to its canonical form."""
         from numscope import checks  # noqa: PLC0415 (it checks recipes: it knows what one is)
 
-        self._set("element", format_named(checks.word("element", self.element)).name)
+        self._set("element", checks.element(self.element))
         self._set("tile", checked_tile(self.tile))
         scale = checks.word("scale", self.scale).lower()
         self._set("scale", checks.known("scale", SCALE_ALIASES.get(scale, scale)))

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from numscope.dumps.refs import KINDS
+from numscope.errors import RecipeError
 from numscope.measure import ErrorSums
 from numscope.tables import LayerRow, sort_rows
-from numscope.written import parse
+from numscope.written import parse, parse_tile
 
 XName = Literal["tokens", "step"]
 ZeroRows = Literal["skip", "zero", "one"]
@@ -30,6 +31,8 @@ _SUBJECTS = {
     "input_gradient": "input gradients",
     "weight_gradient": "weight gradients",
 }
+#: The kinds that are measured with the recipe's own tile alone.
+_UPRIGHT = ("activation", "output")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +101,39 @@ def series(
         layers.csv, or counted as 0, as some published code does, or as 1.
     """
     x_name, known = _dated(sort_rows(row for row in rows if row.layer is not None))
+    turned = turned_tiles(known)
     groups: dict[tuple[str, str, str], list[LayerRow]] = {}
     for row in known:
         groups.setdefault((row.recipe, row.kind, row.tile), []).append(row)
-    ordered = sorted(groups, key=lambda key: (key[0], _place(key[1]), _is_column(*key), key[2]))
+    ordered = sorted(groups, key=lambda key: (key[0], place(key[1]), key in turned, key[2]))
     return [
-        _series(groups[key], _subject(*key), metric, x_name, zero_rows)
+        _series(groups[key], subject(key[1], is_turned=key in turned), metric, x_name, zero_rows)
         for key in ordered
         for metric in metrics
     ]
+
+
+def turned_tiles(rows: Iterable[LayerRow]) -> set[tuple[str, str, str]]:
+    """Of which recipe, kind and tile the rows are of gradients, with the recipe's tile turned.
+
+    A recipe under a name of someone's own has the tile that others than gradients and weights were
+    measured with; where there are none, the one that is wider than high.
+    """
+    keys = {(row.recipe, row.kind, row.tile) for row in rows}
+    upright = {recipe: tile for recipe, kind, tile in keys if kind in _UPRIGHT}
+    turned = set()
+    for recipe, kind, tile in keys:
+        if kind.endswith("gradient"):
+            own = _written_tile(recipe) or upright.get(recipe)
+            if _is_high(tile) if own is None else tile != own:
+                turned.add((recipe, kind, tile))
+    return turned
+
+
+def subject(kind: str, *, is_turned: bool) -> str:
+    """What a kind is called in charts, and if its tile is turned."""
+    found = _SUBJECTS.get(kind, kind.replace("_", " "))
+    return f"{found.removesuffix('s')} transpose" if is_turned else found
 
 
 def x_name_of(rows: Iterable[LayerRow]) -> XName:
@@ -124,32 +151,33 @@ def to_csv(table: Series) -> str:
     return text.getvalue()
 
 
-def _place(kind: str) -> tuple[int, str]:
+def place(kind: str) -> tuple[int, str]:
     """Where a kind's charts come; kinds of someone's own, in tables edited by hand, come last."""
     known: tuple[str, ...] = KINDS
     return (known.index(kind) if kind in known else len(known)), kind
 
 
-def _is_column(recipe: str, kind: str, tile: str) -> bool:
-    """Whether these rows are a gradient quantized with the recipe's tile turned to columns."""
-    return kind.endswith("gradient") and tile != parse(recipe).tile_text
+def _written_tile(recipe: str) -> str | None:
+    """The tile of a recipe by its name or written form; `None` if it is neither."""
+    try:
+        return parse(recipe).tile_text
+    except RecipeError:
+        return None
 
 
-def _subject(recipe: str, kind: str, tile: str) -> str:
-    subject = _SUBJECTS.get(kind, kind.replace("_", " "))
-    if not _is_column(recipe, kind, tile):
-        return subject
-    return f"{subject.removesuffix('s')} transpose"
+def _is_high(tile: str) -> bool:
+    rows, cols = (math.inf if extent is None else extent for extent in parse_tile(tile))
+    return rows > cols
 
 
 def _series(
-    rows: Sequence[LayerRow], subject: str, metric: str, x_name: XName, zero_rows: ZeroRows
+    rows: Sequence[LayerRow], name: str, metric: str, x_name: XName, zero_rows: ZeroRows
 ) -> Series:
     values = {key: _value(sums, metric, zero_rows) for key, sums in _points(rows, x_name).items()}
     xs = tuple(sorted({x for x, _ in values}))
     layers = tuple(sorted({layer for _, layer in values}))
     return Series(
-        subject=subject,
+        subject=name,
         metric=metric,
         recipe=rows[0].recipe,
         tile=rows[0].tile,

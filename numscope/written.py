@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -18,12 +19,8 @@ from numscope.recipes import SCALES, Recipe, Tile, checked_tile
 
 _TILE = re.compile(r"(\d+|\*)\s*[x,×]\s*(\d+|\*)")
 
-#: The fields that are written as `field=value`, and what the value is.
-_DETAILS: dict[str, type] = {
-    field.name: type(field.default)
-    for field in fields(Recipe)
-    if field.name not in ("element", "tile", "scale")
-}
+#: The fields, and what the value of each is.
+_FIELDS: dict[str, type] = {field.name: type(field.default) for field in fields(Recipe)}
 
 
 def recipes() -> dict[str, Recipe]:
@@ -54,7 +51,7 @@ def fields_text(recipe: Recipe) -> str:
     return ":".join([recipe.element, recipe.tile_text, recipe.scale, *details])
 
 
-def parse(written: str | Recipe) -> Recipe:
+def parse(written: str | Recipe, own: Mapping[str, Recipe] | None = None) -> Recipe:
     """The recipe of that name or written form; a recipe is given back as it is.
 
     The written form is a name from `catalogue.NAMED` or an element format, then, separated by
@@ -70,6 +67,11 @@ def parse(written: str | Recipe) -> Recipe:
     >>> parse("e5m2:32x1:e8m0")
     Recipe(element='float8_e5m2', tile=(32, 1), scale='float8_e8m0fnu')
 
+    Parameters
+    ----------
+    own
+        Recipes of someone's own, by names that may stand where those of the catalogue do.
+
     Raises
     ------
     RecipeError
@@ -78,13 +80,30 @@ def parse(written: str | Recipe) -> Recipe:
     if isinstance(written, Recipe):
         return written
     head, *options = (part.strip() for part in written.split(":"))
-    base = _head(head)
+    base = _head(head, own or {})
     changes: dict[str, Any] = {}
     for option in options:
         name, value = _option(option)
         if name in changes:
             raise RecipeError(f"{written!r} gives {name} twice")
         changes[name] = value
+    return changed(base, changes)
+
+
+def changed(base: Recipe, changes: Mapping[str, Any]) -> Recipe:
+    """The recipe with other values of some fields, as the written form means them.
+
+    A scale takes its own expression and rounding with it, a tile that is turned its outer scale.
+
+    >>> changed(parse("deepgemm"), {"scale": "e8m0"}).scale_from
+    'amax/2^emax'
+
+    Raises
+    ------
+    RecipeError
+        If the values are none of the fields', or cannot go together.
+    """
+    changes = dict(changes)
     if "scale" in changes:
         changes = dict.fromkeys((*SCALES["float32"], "infinite_multiplier"), "") | changes
     elif "scale_from" in changes:
@@ -92,6 +111,20 @@ def parse(written: str | Recipe) -> Recipe:
     if base.outer in ("row", "column") and changes.get("tile") == base.tile[::-1] != base.tile:
         changes = {"outer": base.transpose.outer} | changes
     return replace(base, **changes)
+
+
+def is_known(word: str) -> bool:
+    """Whether a word is the name of a recipe or of a number format, in any case."""
+    return any(word.lower() in words for words in (NAMED, NAMES, FORMATS, ALIASES))
+
+
+def check_field(name: str, others: tuple[str, ...] = ()) -> None:
+    """Refuse what is no field of a recipe; `others` are words that may stand there too."""
+    known = (*others, *_FIELDS)
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise RecipeError(f"unknown field {name!r}; known are {', '.join(known)}{hint}")
 
 
 def parse_tile(written: str) -> Tile:
@@ -128,28 +161,25 @@ def _option(option: str) -> tuple[str, Any]:
     name, has_value, value = (part.strip() for part in option.partition("="))
     if not has_value:
         return "scale", option
+    check_field(name)
     if name == "tile":
         return name, parse_tile(value)
-    if name in ("element", "scale"):
-        return name, value
-    if name not in _DETAILS:
-        near = difflib.get_close_matches(name, _DETAILS, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise RecipeError(f"unknown field {name!r}; known are {', '.join(_DETAILS)}{hint}")
     try:
-        return name, _DETAILS[name](value)
+        return name, _FIELDS[name](value)
     except ValueError:
-        kind = "an integer" if _DETAILS[name] is int else "a number"
+        kind = "an integer" if _FIELDS[name] is int else "a number"
         raise RecipeError(f"{name} is {kind}, not {value!r}") from None
 
 
-def _head(word: str) -> Recipe:
+def _head(word: str, own: Mapping[str, Recipe]) -> Recipe:
+    if word in own:
+        return own[word]
     name = NAMES.get(word.lower(), word.lower())
     if name in NAMED:
         return NAMED[name].recipe
     if word.lower() in FORMATS or word.lower() in ALIASES:
         return Recipe(element=word)
-    known = (*NAMED, *NAMES, *FORMATS, *ALIASES)
+    known = (*own, *NAMED, *NAMES, *FORMATS, *ALIASES)
     near = difflib.get_close_matches(word.lower(), known, n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
-    raise RecipeError(f"unknown recipe {word!r}; known are {', '.join(NAMED)}{hint}")
+    raise RecipeError(f"unknown recipe {word!r}; known are {', '.join((*own, *NAMED))}{hint}")

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 import pytest
 
 import numscope
-from numscope import dumps, options, tables
+from numscope import Recipe, dumps, options, tables
 from numscope import results as results_module
 from numscope.catalogue import NAMED, family
 from numscope.cli import cli, run
@@ -180,12 +181,8 @@ def test_run_json_says_what_was_done(call: Call, folder: Path) -> None:
         ],
         "dump": str(folder / "dump"),
         "recipes": {
-            "ling": {"element": "float8_e4m3fn", "tile": "1x128", "scale": "float32"},
-            "float8_e5m2:1x128:float32": {
-                "element": "float8_e5m2",
-                "tile": "1x128",
-                "scale": "float32",
-            },
+            "ling": asdict(Recipe()) | {"tile": "1x128"},
+            "float8_e5m2:1x128:float32": asdict(Recipe("float8_e5m2")) | {"tile": "1x128"},
         },
         "files": 1,
         "finished": True,

@@ -6,8 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from numscope.errors import RecipeError
-from numscope.formats import ALIASES, FORMATS, FloatFormat, format_named
+from numscope.formats import FORMATS, FloatFormat
 
 # OCP 8-bit Floating Point Specification (OFP8) 1.0, table 2: E4M3 and E5M2.
 # OCP Microscaling Formats (MX) Specification 1.0, tables 3 to 5 (E3M2, E2M3, E2M1), 6 (INT8) and 7
@@ -95,13 +94,3 @@ def test_the_largest_exponent_is_that_of_the_largest_value(name: str) -> None:
 def test_a_format_of_one_exponent_is_equally_spaced() -> None:
     wide = FloatFormat("int4", 1, 2, -1, "integer")
     assert (wide.bits, wide.max, wide.min_normal, wide.min_subnormal) == (4, 7.0, 4.0, 1.0)
-
-
-@pytest.mark.parametrize("alias", ALIASES)
-def test_aliases_name_a_format_in_any_case(alias: str) -> None:
-    assert format_named(alias) is format_named(alias.upper()) is FORMATS[ALIASES[alias]]
-
-
-def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(RecipeError, match=r"unknown number format 'e9m9'; known are float8_e4m3fn"):
-        format_named("e9m9")

@@ -25,16 +25,16 @@ PACKAGE = REPOSITORY / "numscope"
 #: Imports point only upward in this list, which is the one of DESIGN.md with what came later. A new
 #: module has its place in it, a package its own: inside it, imports are its own matter.
 ORDER = (
-    *("version", "errors", "formats", "recipes", "checks", "catalogue", "written", "costs"),
-    *("inputs", "roundings", "compiling", "extremes", "kernels", "expressions", "scales"),
-    *("quantize", "measure", "panels", "tiling", "streaming"),
-    *("dumps", "writing", "tables", "sorting", "amounts"),
-    *("resources", "engines", "clusters", "plans", "capture", "growing", "shards", "parts"),
-    *("runs", "strips", "outcomes", "analysis", "workers", "series", "findings", "rules"),
-    *("comparison", "views", "palette", "axes", "legend", "styles", "charts", "heatmaps"),
-    *("report", "tensorboard", "gallery", "results", "merging", "progress", "console", "logs"),
-    *("batches", "recipe_pages", "inventory", "__init__", "stopping", "options", "batch_options"),
-    *("commands", "cli", "__main__"),
+    *("version", "errors", "formats", "recipes", "checks", "catalogue", "written"),
+    *("recipe_files", "costs", "inputs", "roundings", "compiling", "extremes", "kernels"),
+    *("expressions", "scales", "quantize", "measure", "panels", "tiling", "streaming", "dumps"),
+    *("writing", "tables", "sorting", "amounts", "resources", "engines", "clusters", "plans"),
+    *("capture", "growing", "shards", "parts", "runs", "strips", "outcomes", "analysis"),
+    *("workers", "series", "standings", "findings", "rules", "comparison", "views", "palette"),
+    *("axes", "legend", "styles", "charts", "heatmaps", "report", "tensorboard", "gallery"),
+    *("results", "merging", "progress", "console", "logs", "batches", "recipe_pages"),
+    *("inventory", "__init__", "stopping", "options", "batch_options", "commands", "cli"),
+    "__main__",
 )
 
 #: What looks downward all the same, inside a function: the names that a notebook wants are at the
@@ -129,7 +129,7 @@ def test_a_package_has_no_circle(package: str) -> None:
     ("package", "modules"),
     [
         ("click", {"batch_options", "cli", "commands", "options"}),
-        ("rich", {"cli", "commands", "console", "inventory", "logs", "progress", "recipe_pages"}),
+        ("rich", {"commands", "console", "inventory", "logs", "progress", "recipe_pages"}),
         ("matplotlib", {"axes", "charts", "heatmaps", "legend", "styles"}),
         ("numba", {"compiling", "extremes", "kernels"}),
         ("safetensors", set()),

@@ -81,6 +81,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sample dumps in it, as a reader's who has just cloned."""
     folder = tmp_path_factory.mktemp("reader")
     shutil.copytree(SAMPLE_DUMPS, folder / "sample_dumps")
+    (recipes,) = [block.text for block in BLOCKS if block.language == "toml"]
+    (folder / "recipes.toml").write_text(recipes, encoding="utf-8")
     return folder
 
 

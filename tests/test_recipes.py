@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 import numscope
 from numscope import Recipe
 from numscope.catalogue import ALIASES, FAMILIES, NAMED, family
 from numscope.errors import RecipeError
-from numscope.written import fields_text, parse, weight_tile
+from numscope.formats import FORMATS
+from numscope.recipes import CHOICES
+from numscope.written import changed, fields_text, parse, weight_tile
 from tests.strategies import detailed_recipes
 
 
@@ -33,6 +36,81 @@ def test_a_recipe_is_made_of_its_details(recipe: Recipe) -> None:
             assert Recipe(recipe.element, recipe.tile, recipe.scale, **_any(fewer)) != recipe
         except RecipeError:
             continue
+
+
+#: Values of the fields that are no words, of which some can be.
+_NUMBERS: dict[str, list[Any]] = {
+    "element": sorted(name for name, entry in FORMATS.items() if not entry.is_scale_only),
+    "tile": [(1, 1), (16, 16), (1, None), (None, None), (7, 1)],
+    "scale_floor": [0.0, 1e-30, 0.1, 3],
+    "amax_floor": [0, 2.0**-149, 1e-4, 1.7e38],
+    "outer_limit": [448.0, 256.0, 0.1],
+    "seed": [0, 1, 2**64 - 1],
+}
+
+
+@given(st.data())
+def test_whatever_fields_go_together_can_be_read_back(data: st.DataObject) -> None:
+    recipe = data.draw(st.sampled_from([entry.recipe for entry in NAMED.values()]))
+    for _ in range(data.draw(st.integers(1, 6))):
+        name = data.draw(st.sampled_from([field.name for field in fields(Recipe)]))
+        value = data.draw(st.sampled_from(list(CHOICES.get(name, ())) or _NUMBERS[name]))
+        try:
+            recipe = changed(recipe, {name: value})
+        except RecipeError:
+            continue
+    assert parse(str(recipe)) == recipe
+    assert parse(fields_text(recipe)) == recipe
+    assert str(parse(str(recipe))) == str(recipe)
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(Recipe)])
+def test_every_field_can_be_set_on_the_command_line_and_answers_what_it_takes(field: str) -> None:
+    written = {
+        "element": "e5m2",
+        "tile": "3x5",
+        "scale": "pow2",
+        "scale_from": "amax/max",
+        "scale_rounding": "down",
+        "scale_precision": "input",
+        "scale_floor": "1e-3",
+        "amax_floor": "1e-4",
+        "amax_floor_precision": "input",
+        "infinite_multiplier": "kept",
+        "zero": "amax_1",
+        "nonfinite": "nan",
+        "outer": "row",
+        "outer_limit": "256",
+        "four_over_six": "squared",
+        "apply": "divide",
+        "product_precision": "input",
+        "rounding": "toward_zero",
+        "seed": "3",
+        "overflow": "ieee",
+        "negative_zero": "positive",
+        "dequantize": "divide",
+    }
+    #: What the field needs beside it.
+    heads = {
+        "scale_rounding": "ling:pow2",
+        "scale_floor": "linghe",
+        "amax_floor_precision": "deepgemm",
+        "outer": "te-nvfp4",
+        "outer_limit": "te-nvfp4",
+        "four_over_six": "te-nvfp4:apply=multiply",
+        "seed": "ling:rounding=stochastic",
+    }
+    head = heads.get(field, "ling")
+    assert parse(f"{head}:{field}={written[field]}") != parse(head)
+    takes = CHOICES.get(field) or {
+        "element": ["known are float8_e4m3fn, float8_e5m2"],
+        "tile": ["rows x columns, such as 1x128"],
+        "seed": ["an integer"],
+    }.get(field, ["a number"])
+    with pytest.raises(RecipeError) as caught:
+        parse(f"{head}:{field}=wrong")
+    assert field in str(caught.value)
+    assert all(words in str(caught.value) for words in takes)
 
 
 def _any(details: dict[str, str | float]) -> dict[str, Any]:
@@ -113,7 +191,7 @@ def test_recipes_that_give_the_same_bits_are_equal(
 @pytest.mark.parametrize(
     ("fields_", "message"),
     [
-        ({"element": "e9m9"}, "unknown number format 'e9m9'; known are"),
+        ({"element": "e9m9"}, "unknown element 'e9m9'; known are"),
         ({"element": "e8m0"}, "holds scales, not elements"),
         ({"element": 8}, "element is a name, not 8"),
         ({"tile": (0, 128)}, "tile 0x128 is not possible"),

@@ -135,6 +135,31 @@ def test_another_tile_puts_its_numbers_in_the_title() -> None:
     assert table.title == "activations underflow (1,64)"
 
 
+@pytest.mark.parametrize(
+    ("kinds", "tile", "turned"),
+    [
+        (("activation",), "64x1", "1x64"),
+        (("output",), "64x1", "1x64"),
+        (("activation",), "1x64", "64x1"),
+        ((), "1x64", "64x1"),
+        (("weight",), "1x64", "64x1"),
+        ((), "1x*", "*x1"),
+        (("activation",), "32x32", None),
+    ],
+)
+def test_a_recipe_of_ones_own_has_the_tile_of_what_is_not_turned(
+    kinds: tuple[str, ...], tile: str, turned: str | None
+) -> None:
+    """And the one that is wider than high, if there is nothing else to tell them apart."""
+    own = [row(f"ling:{tile}", label="mine", kind=kind) for kind in (*kinds, "gradient")]
+    others = [row(f"ling:{turned}", label="mine")] if turned else []
+    found = series.series(layer_rows(*others, *own), ["underflow"])
+    assert {(table.subject, table.tile) for table in found if "gradient" in table.subject} == {
+        ("gradients", tile),
+        *([("gradient transpose", turned)] if turned else []),
+    }
+
+
 # Which charts there are.
 
 

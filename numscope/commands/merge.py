@@ -1,0 +1,42 @@
+"""`numscope merge`: tables and charts of what the shards of a run have measured."""
+# ruff: noqa: D301, PLC0415 (click reads `\b` as a character: what follows is not wrapped)
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from numscope.batch_options import logging
+from numscope.commands.publishing import publish
+from numscope.commands.working import working
+from numscope.options import Command, verbosity
+
+
+@click.command(cls=Command)
+@click.argument("results", type=click.Path(path_type=Path), default="numscope-out")
+@click.option("--no-charts", is_flag=True, help="Write the tables only.")
+@logging
+@verbosity
+def merge(results: Path, *, no_charts: bool, log_json: bool, quiet: bool, verbose: bool) -> None:
+    """Make the tables and charts of RESULTS from what the shards of a run have measured.
+
+    The dumps are not read. Shards and files that are missing are named.
+
+    \b
+    Examples:
+      numscope merge
+      numscope merge results --no-charts
+    """
+    from numscope import runs
+    from numscope.merging import merge as merge_parts
+    from numscope.results import Results
+
+    folder = Results(results)
+    with working(quiet=quiet, verbose=verbose, log_json=log_json) as (log, _):
+        standing = runs.standing(folder.plans)
+        merged = merge_parts(folder, standing.plan.files)
+        problems = runs.absent(standing, merged.missing)
+        merged = replace(merged, missing=[], problems=[*merged.problems, *problems])
+        publish(log, folder, standing.plan, merged, has_charts=not no_charts)

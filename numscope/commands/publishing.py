@@ -1,0 +1,62 @@
+"""How `analyze` and `merge` end: all that follows from the tables is written and said.
+
+Nothing here measures or reads dumps.
+"""
+# ruff: noqa: PLC0415 (`--help` needs none of it)
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from numscope.commands.answering import answering
+from numscope.commands.ending import exit_code_of
+from numscope.errors import NothingToDo
+
+if TYPE_CHECKING:
+    from numscope.dumps import Problem
+    from numscope.logs import Log
+    from numscope.merging import Merged
+    from numscope.results import Results
+    from numscope.runs import RunPlan
+
+
+def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_charts: bool) -> None:
+    """Write everything that follows from the tables, say it, and exit."""
+    from numscope import console
+    from numscope.findings import find, text, to_csv
+    from numscope.gallery import chart_files, tables_of
+
+    problems = [*plan.problems, *merged.problems]
+    log.problems(problems)
+    if not merged.layers:
+        raise NothingToDo(f"none of the {len(plan.files)} dump files could be read")
+    charts = tables_of(merged.layers)
+    results.forget_parts(but=[file.path for file in plan.files])
+    found = find(charts, merged.layers)
+    results.keep_findings(text(found, charts), to_csv(found))
+    pictures = results.keep_charts(chart_files(charts) if has_charts else {})
+    results.forget_charts(but=pictures)
+    results.keep_run(
+        {
+            **plan.facts,
+            "finished": True,
+            "tensors": merged.tensors,
+            "skipped": [_problem(each) for each in problems if each.failure],
+            "warnings": [_problem(each) for each in problems if not each.failure],
+        }
+    )
+    if not log.is_quiet:
+        with answering() as answer:
+            answer.print(console.summary(charts))
+            answer.print()
+            console.print_findings(answer, found)
+            answer.print()
+            console.print_written(answer, [*results.tables, *pictures])
+    raise click.exceptions.Exit(exit_code_of(problems))
+
+
+def _problem(problem: Problem) -> Mapping[str, str]:
+    return {"where": problem.where, "message": problem.message}
