@@ -42,6 +42,7 @@ _XY, _EE, _LARGEST = 0, 1, 2
 _DERIVED_SHARE = 1 / 16
 
 _MAGNITUDE = np.int32(0x7FFFFFFF)
+_MANTISSA64 = np.int64((1 << 52) - 1)
 _SIGN = np.int32(-0x80000000)
 _EXPONENT = np.int32(0x7F800000)
 _FLOAT16_MIN_EXPONENT = np.int32((127 - 14) << 23)
@@ -281,6 +282,35 @@ def quantize(
             _spread(operands[t], operands[t], grid, m, m)
             at = t
         _quantize_row(x[r], m, q[r], rule, (first[0] + r, first[1]), spare)
+
+
+@compiled
+def powers_of_two(
+    values: Values, up_above: int, exponents: tuple[int, int], nan_from: int, powers: Float32
+) -> None:
+    """Write to `powers` the powers of two that `values` are rounded to, both (n,).
+
+    Parameters
+    ----------
+    values
+        Not negative; NaN stays NaN.
+    up_above
+        Mantissas, in 52 bits, above which is rounded up.
+    exponents
+        The lowest and the highest exponent, to which those beyond are clipped. -1023 stands for 0
+        and 1024 for infinity.
+    nan_from
+        Finite values become NaN if their exponent is this or more.
+    """
+    lowest, highest = exponents
+    for k in range(values.size):
+        value = np.float64(values[k])  # where float32's smallest numbers are normal, too
+        bits = value.view(np.int64)
+        exponent = np.int64((bits >> 52) - 1023)
+        exponent += np.int64((bits & _MANTISSA64) > up_above)
+        biased = max(min(int(exponent), highest), lowest) + 1023
+        is_nan = np.isnan(value) or (exponent >= nan_from and value < np.inf)
+        powers[k] = np.nan if is_nan else np.int64(biased << 52).view(np.float64)
 
 
 @compiled

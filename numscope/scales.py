@@ -237,21 +237,15 @@ def _power_of_two(formed: NDArray[Any], recipe: Recipe) -> Float32:
     rounding, mantissa_bits = recipe.scale_rounding, recipe.element_format.mantissa_bits
     if recipe.has_multiplier:
         rounding = {"up": "down", "down": "up"}.get(rounding, rounding)
-    wide = formed.astype(np.float64)  # in which float32's smallest numbers are normal, too
-    mantissa = wide.view(np.int64) & _MANTISSA
-    exponent = (wide.view(np.int64) >> 52) - 1023
-    exponent += mantissa > _ROUND_UP_ABOVE[rounding](mantissa_bits)
-    is_kept = np.isnan(wide)
+    exponents = (-127, 127) if recipe.scale == "float8_e8m0fnu" else (-1023, 1024)
+    nan_from = 1024
     if rounding == "even" and recipe.nonfinite == "nan":
         # An amax that is rounded beyond float32 is infinite.
-        is_kept |= (exponent + recipe.element_format.max_exponent > 127) & (wide < math.inf)
-        wide[is_kept] = np.nan
-    if recipe.scale == "float8_e8m0fnu":
-        exponent = np.clip(exponent, -127, 127)
-    else:
-        is_kept |= (wide == 0) | (wide == math.inf)
-    rounded = ((exponent + 1023) << 52).view(np.float64)
-    return np.where(is_kept, wide, rounded).astype(np.float32)
+        nan_from = 128 - recipe.element_format.max_exponent
+    powers = np.empty(formed.shape, np.float32)
+    up_above = _ROUND_UP_ABOVE[rounding](mantissa_bits)
+    kernels.powers_of_two(formed.ravel(), up_above, exponents, nan_from, powers.ravel())
+    return powers
 
 
 _MANTISSA = (1 << 52) - 1
@@ -271,7 +265,9 @@ def _float32(values: NDArray[Any]) -> Float32:
 
 def _e4m3(values: Float32) -> Float32:
     """The E4M3 numbers nearest to `values`, which are not beyond the largest of them."""
-    rounded = np.empty_like(values)
-    whole = extremes.Grid(0, 0, max(len(values), 1), max(values.shape[1], 1))
-    kernels.quantize(values, whole, np.ones((1, 1), np.float32), _E4M3_RULE, (0, 0), rounded)
+    rounded = np.empty(values.shape, np.float32)
+    row = values.reshape(1, -1)
+    whole = extremes.Grid(0, 0, 1, max(values.size, 1))
+    one = np.ones((1, 1), np.float32)
+    kernels.quantize(row, whole, one, _E4M3_RULE, (0, 0), rounded.reshape(1, -1))
     return rounded
