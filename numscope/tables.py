@@ -322,7 +322,10 @@ _READERS: dict[Any, Callable[[str], Any]] = {
 }
 
 
-_READERS_OF: dict[type, dict[str, Callable[[str], Any]]] = {
-    kind: {name: _READERS[get_type_hints(kind)[name]] for name in columns}
-    for kind, columns in _COLUMNS.items()
-}
+def _readers(kind: type, columns: Iterable[str]) -> dict[str, Callable[[str], Any]]:
+    """What reads each column of that kind of row."""
+    types = get_type_hints(kind)
+    return {name: _READERS[types[name]] for name in columns}
+
+
+_READERS_OF = {kind: _readers(kind, columns) for kind, columns in _COLUMNS.items()}
