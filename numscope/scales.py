@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numscope import extremes, kernels, roundings
+from numscope import extremes, kernels, roundings, scale_loops
 from numscope.expressions import EXPRESSIONS, OUTER_EXPRESSIONS
 from numscope.inputs import largest_input, round_to_input
 from numscope.recipes import Recipe
@@ -244,7 +244,7 @@ def _power_of_two(formed: NDArray[Any], recipe: Recipe) -> Float32:
         nan_from = 128 - recipe.element_format.max_exponent
     powers = np.empty(formed.shape, np.float32)
     up_above = _ROUND_UP_ABOVE[rounding](mantissa_bits)
-    kernels.powers_of_two(formed.ravel(), up_above, exponents, nan_from, powers.ravel())
+    scale_loops.powers_of_two(formed.ravel(), up_above, exponents, nan_from, powers.ravel())
     return powers
 
 

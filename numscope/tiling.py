@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numscope import extremes, kernels, roundings, scales
+from numscope import extremes, kernels, roundings, scale_loops, scales
 from numscope.measure import ErrorSums
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Task:
         amax = np.ascontiguousarray(np.broadcast_to(outer.amax, errors.shape))
         divisor = np.float32(recipe.outer_limit * recipe.element_format.max)
         is_squared = recipe.four_over_six == "squared"
-        kernels.tile_errors(x32, q, self.tile, inner, amax, divisor, is_squared, errors)
+        scale_loops.tile_errors(x32, q, self.tile, inner, amax, divisor, is_squared, errors)
         return errors
 
     def _outer(self, shape: tuple[int, ...], row: int, col: int) -> scales.Magnitudes | None:
