@@ -25,6 +25,7 @@ def main() -> None:
         f"peak memory of analysing a tensor of {arguments.gigabytes} GB: {peak / memory.MB:.0f} MB"
     )
     console.print(batch.whole(arguments.megabytes, arguments.repetitions))
+    console.print(batch.several(arguments.megabytes // 4, speed.EIGHT))
     console.print(batch.small(arguments.files))
     console.print(reading.scans(arguments.files))
     console.print(reading.reads(arguments.rows, arguments.repetitions))

@@ -14,7 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -25,6 +25,9 @@ import numscope
 from numscope import dumps
 from tests.benchmarks import plain
 from tests.benchmarks.speed import tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _CHUNK = 8 * 2**20
 #: The script measures so many files.
@@ -60,6 +63,18 @@ def whole(megabytes: int, repetitions: int) -> Table:
         table.add_row(name, f"{seconds:.2f}", f"{seconds / floor:.1f}")
     table.caption = f"peak memory {run.peak / 2**20:.0f} MB"
     return table
+
+
+def several(megabytes: int, recipes: Sequence[str]) -> str:
+    """What one run with several recipes costs, as a share of a run for each."""
+    with TemporaryDirectory(prefix="numscope-bench-") as folder:
+        dump, out = _large_dump(Path(folder, "dump"), megabytes), Path(folder, "out")
+        _analyze(dump, out)  # whatever is read or compiled for the first time
+        together = _analyze(dump, out, recipes).seconds
+        alone = sum(_analyze(dump, out, [recipe]).seconds for recipe in recipes)
+    return (
+        f"{len(recipes)} recipes in one run: {together / alone:.2f} of the time of a run for each"
+    )
 
 
 def small(files: int) -> Table:
@@ -121,11 +136,13 @@ def _timed_script(files: list[Path]) -> float:
     return time.perf_counter() - begin
 
 
-def _analyze(dump: Path, out: Path, *, is_fresh: bool = True) -> _Run:
+def _analyze(dump: Path, out: Path, recipes: Sequence[str] = (), *, is_fresh: bool = True) -> _Run:
     command = [sys.executable, "-m", "numscope", "analyze", str(dump), "--out", str(out)]
+    for recipe in recipes:
+        command += ["--recipe", recipe]
     command += ["--no-charts", "--quiet", *(["--fresh"] if is_fresh else [])]
     begin = time.perf_counter()
-    process = subprocess.Popen(command)  # noqa: S603 (our own command)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603 (our own command)
     _, status, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - begin
     process.returncode = os.waitstatus_to_exitcode(status)
