@@ -101,7 +101,7 @@ def series(
     groups: dict[tuple[str, str, str], list[LayerRow]] = {}
     for row in known:
         groups.setdefault((row.recipe, row.kind, row.tile), []).append(row)
-    ordered = sorted(groups, key=lambda key: (key[0], _place(key[1]), _is_column(*key), key[2]))
+    ordered = sorted(groups, key=lambda key: (key[0], place(key[1]), is_column(*key), key[2]))
     return [
         _series(groups[key], _subject(*key), metric, x_name, zero_rows)
         for key in ordered
@@ -124,20 +124,20 @@ def to_csv(table: Series) -> str:
     return text.getvalue()
 
 
-def _place(kind: str) -> tuple[int, str]:
+def place(kind: str) -> tuple[int, str]:
     """Where a kind's charts come; kinds of someone's own, in tables edited by hand, come last."""
     known: tuple[str, ...] = KINDS
     return (known.index(kind) if kind in known else len(known)), kind
 
 
-def _is_column(recipe: str, kind: str, tile: str) -> bool:
+def is_column(recipe: str, kind: str, tile: str) -> bool:
     """Whether these rows are a gradient quantized with the recipe's tile turned to columns."""
     return kind.endswith("gradient") and tile != parse(recipe).tile_text
 
 
 def _subject(recipe: str, kind: str, tile: str) -> str:
     subject = _SUBJECTS.get(kind, kind.replace("_", " "))
-    if not _is_column(recipe, kind, tile):
+    if not is_column(recipe, kind, tile):
         return subject
     return f"{subject.removesuffix('s')} transpose"
 
