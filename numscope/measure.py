@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from numscope.written import parse
@@ -107,15 +109,7 @@ class ErrorSums:
 
     def __add__(self, other: ErrorSums) -> ErrorSums:
         """The record of two parts taken together: sums and counts add, extremes are kept."""
-        if not isinstance(other, ErrorSums):
-            return NotImplemented
-        merged: dict[str, Any] = {
-            each.name: each.metadata.get("merge", operator.add)(
-                getattr(self, each.name), getattr(other, each.name)
-            )
-            for each in fields(self)
-        }
-        return ErrorSums(**merged)
+        return added((self, other)) if isinstance(other, ErrorSums) else NotImplemented
 
     @property
     def underflow(self) -> float:
@@ -175,6 +169,21 @@ class ErrorSums:
         if not self.sum_xx:
             return _NAN
         return math.sqrt(self.sum_ee) / math.sqrt(self.sum_xx)
+
+
+_VALUES = operator.attrgetter(*(each.name for each in fields(ErrorSums)))
+_MERGES = tuple(each.metadata.get("merge", operator.add) for each in fields(ErrorSums))
+
+
+def added(parts: Iterable[Any]) -> ErrorSums:
+    """The record of one part or more taken together, the same as by `+` from first to last.
+
+    Parameters
+    ----------
+    parts
+        Records, or whatever else has all their fields, such as the rows of a table.
+    """
+    return ErrorSums(*map(reduce, _MERGES, zip(*map(_VALUES, parts), strict=True)))
 
 
 def measure(x: ArrayLike, recipe: Recipe | str) -> ErrorSums:

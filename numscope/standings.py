@@ -6,13 +6,12 @@ ranks recipes, draws or measures.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cache, reduce
+from functools import cache
 
 from numscope.costs import bits_per_value
-from numscope.measure import ErrorSums
+from numscope.measure import ErrorSums, added
 from numscope.series import is_column, place
 from numscope.tables import LayerRow, sort_rows
 from numscope.written import parse, parse_tile
@@ -75,7 +74,7 @@ def standings(rows: Iterable[LayerRow]) -> list[Standing]:
             sums=sums,
         )
         for (kind, recipe, tile, layer), own in groups.items()
-        for sums in [reduce(operator.add, (row.sums for row in own))]
+        for sums in [added(own)]
         for suffix in _suffixes(kind, recipe, tile)
     ]
     return sorted(found, key=_order)

@@ -19,6 +19,7 @@ import numscope
 from numscope import ErrorSums, Recipe, panels, streaming
 from numscope.engines import Threads
 from numscope.errors import ArrayError
+from numscope.measure import added
 from tests import reference
 from tests.agreement import assert_agree, ratios, record
 from tests.strategies import ORDINARY, detailed_recipes, recipes, tensors
@@ -90,6 +91,16 @@ def test_nothing_adds_nothing(x: NDArray[Any]) -> None:
     found = numscope.measure(x, Recipe())
     assert_agree(record(found + ErrorSums()), record(found))
     assert_agree(record(ErrorSums() + found), record(found))
+
+
+def test_parts_are_added_from_first_to_last() -> None:
+    parts = [
+        ErrorSums(count=1, sum_xx=sum_xx, amax=amax, scale_min=scale)
+        for sum_xx, amax, scale in ((1e16, 3.0, math.nan), (1.0, 5.0, 0.25), (1.0, 4.0, 0.125))
+    ]
+    whole = added(parts)
+    assert whole == reduce(add, parts)
+    assert (whole.count, whole.sum_xx, whole.amax, whole.scale_min) == (3, 1e16, 5.0, 0.125)
 
 
 @given(tensors(is_finite=False), st.lists(detailed_recipes(), min_size=2, max_size=5))
