@@ -90,8 +90,10 @@ def _suffixes(kind: str, recipe: str, tile: str) -> tuple[str, ...]:
 
 @cache
 def _bits(recipe: str, tile: str) -> float:
-    """Of the recipe with the tile that was used: weights have one of their own."""
-    return bits_per_value(replace(parse(recipe), tile=parse_tile(tile)))
+    """Of the recipe as it was used: turned for a gradient transpose; weights have another tile."""
+    base, used = parse(recipe), parse_tile(tile)
+    turned = base.transpose
+    return bits_per_value(turned if used == turned.tile else replace(base, tile=used))
 
 
 def _order(each: Standing) -> tuple[object, ...]:

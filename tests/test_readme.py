@@ -104,6 +104,9 @@ def test_the_commands_run_one_after_the_other(
         shown = [block.text for block in BLOCKS if block.text.startswith("chart ")]
         assert len(shown) == 1
         assert out.startswith(shown[0])
+    if "--steps 0-400" in command:
+        (shown_last,) = [block.text for block in BLOCKS if "bits   worst" in block.text]
+        assert "\n".join(map(str.rstrip, out.splitlines())).endswith(shown_last.rstrip())
 
 
 def test_the_results_folder_holds_what_is_drawn(folder: Path) -> None:
