@@ -23,6 +23,7 @@ import click
 
 from numscope.batch_options import batch, logging
 from numscope.catalogue import FAMILIES
+from numscope.commands.advise import advise
 from numscope.commands.answering import answering, stop_writing
 from numscope.commands.check import check
 from numscope.commands.compare import compare
@@ -313,7 +314,7 @@ def recipes(recipe: Recipe | None, *, quiet: bool, verbose: bool) -> None:  # no
         answer.print(recipe_table(has_sources=verbose) if recipe is None else recipe_page(recipe))
 
 
-for _command in (check, compare, export, findings, plot, report):
+for _command in (advise, check, compare, export, findings, plot, report):
     cli.add_command(_command)
 
 

@@ -30,7 +30,7 @@ ORDER = (
     *("panels", "tiling", "streaming", "dumps", "writing", "tables", "sorting", "amounts"),
     *("resources", "engines", "clusters", "plans", "capture", "growing", "shards", "parts"),
     *("runs", "strips", "outcomes", "analysis", "workers", "series", "standings", "findings"),
-    *("rules", "scores", "comparison", "views", "palette", "axes", "legend", "styles"),
+    *("rules", "scores", "advice", "comparison", "views", "palette", "axes", "legend", "styles"),
     *("charts", "heatmaps", "report", "tensorboard", "gallery", "results", "merging", "progress"),
     *("console", "logs", "batches", "recipe_pages", "recipe_tables", "inventory", "__init__"),
     *("stopping", "options", "batch_options", "commands", "cli", "__main__"),
