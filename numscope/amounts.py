@@ -90,6 +90,26 @@ def metric(name: str, value: float) -> str:
     return cosine(value) if name in _COSINES else share(value)
 
 
+def brief(name: str, value: float) -> str:
+    """A metric's value where there is little room: a cosine as above, others to two digits.
+
+    Examples
+    --------
+    >>> brief("distortion", 0.9996770), brief("sqnr_db", 31.6227), brief("underflow", 0.28671)
+    ('0.99968', '31.6', '0.29')
+    >>> brief("underflow", 0.0001526), brief("underflow", 0.0)
+    ('1.5e-4', '0')
+    """
+    if name in _COSINES:
+        return cosine(value)
+    if name.endswith("_db"):
+        return f"{value:.1f}"
+    if not 0 < abs(value) < 1e-3:
+        return _digits(value, 2)
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{float(mantissa):g}e{int(exponent)}"
+
+
 def size(count: int) -> str:
     """A number of bytes in decimal units.
 

@@ -14,6 +14,7 @@ from typing import TextIO
 
 import click
 
+from numscope.commands.advise import advise
 from numscope.commands.analyze import analyze
 from numscope.commands.answering import stop_writing
 from numscope.commands.check import check
@@ -49,7 +50,7 @@ def cli() -> None:
     """
 
 
-COMMANDS = (analyze, check, compare, export, findings, merge, plot, recipes, report, scan)
+COMMANDS = (advise, analyze, check, compare, export, findings, merge, plot, recipes, report, scan)
 
 for _command in COMMANDS:
     cli.add_command(_command)

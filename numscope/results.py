@@ -17,7 +17,7 @@ from numscope.errors import ResultsError
 from numscope.tables import LayerRow, Row
 
 RUN, TENSORS, LAYERS, FINDINGS = "run.json", "tensors.csv", "layers.csv", "findings.md"
-FINDINGS_TABLE = "findings.csv"
+FINDINGS_TABLE, RECIPES = "findings.csv", "recipes.csv"
 CHARTS, PARTS, PLANS = "charts", "parts", "plans"
 
 #: What a folder of results holds, in whatever state it is.
@@ -59,6 +59,10 @@ class Results:
         writing.write_text(self.folder / FINDINGS, text)
         writing.write_text(self.folder / FINDINGS_TABLE, table)
 
+    def keep_recipes(self, table: str) -> None:
+        """Write recipes.csv."""
+        writing.write_text(self.folder / RECIPES, table)
+
     def keep_charts(self, files: Mapping[str, bytes]) -> list[Path]:
         """Write the charts' files, named relative to the charts folder."""
         written = [self.folder / CHARTS / name for name in files]
@@ -97,7 +101,8 @@ class Results:
     @property
     def tables(self) -> list[Path]:
         """The files that a reader starts with."""
-        return [self.folder / name for name in (TENSORS, LAYERS, FINDINGS, FINDINGS_TABLE, RUN)]
+        names = (TENSORS, LAYERS, RECIPES, FINDINGS, FINDINGS_TABLE, RUN)
+        return [self.folder / name for name in names]
 
     def tensor_rows(self) -> list[Row]:
         """The rows of tensors.csv."""

@@ -19,7 +19,9 @@ from numscope.errors import UsageError
 from numscope.tables import LAYER_COLUMNS, LayerRow
 
 if TYPE_CHECKING:
+    from numscope.measure import ErrorSums
     from numscope.series import XName
+    from numscope.standings import Standing
 
 _COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
@@ -61,20 +63,20 @@ class Rule:
     recipe: str | None = None
     layers: tuple[int, int] | None = None
 
-    def matches(self, row: LayerRow) -> bool:
-        """Whether the rule is about this row."""
+    def matches(self, row: LayerRow | Standing) -> bool:
+        """Whether the rule is about this row, or about this recipe in this layer."""
         pairs = ((self.kind, row.kind), (self.tile, row.tile), (self.recipe, row.recipe))
         is_in = self.layers is None or (
             row.layer is not None and self.layers[0] <= row.layer <= self.layers[1]
         )
         return is_in and all(wanted in (None, there) for wanted, there in pairs)
 
-    def holds(self, row: LayerRow) -> bool:
-        """Whether the row keeps the rule."""
+    def holds(self, row: LayerRow | ErrorSums) -> bool:
+        """Whether the row or record keeps the rule."""
         return _COMPARISONS[self.sign](getattr(row, self.metric), self.limit)
 
-    def excess(self, row: LayerRow) -> float:
-        """How far the row is beyond the limit, negative if it is within."""
+    def excess(self, row: LayerRow | ErrorSums) -> float:
+        """How far the row or record is beyond the limit, negative if it is within."""
         beyond = float(getattr(row, self.metric)) - self.limit
         return beyond if self.sign.startswith("<") else -beyond
 
@@ -129,6 +131,23 @@ def parse(text: str, recipes: Sequence[str] = ()) -> Rule:
             raise UsageError(f"rule {text!r} names two of {name}: {where[name]} and {value}")
         where[name] = value
     return Rule(text.strip(), match["metric"], match["sign"], limit, **where)
+
+
+def parse_all(text: str) -> list[Rule]:
+    """The rules that are written one after the other, with commas between them.
+
+    >>> [rule.text for rule in parse_all("mse<1, underflow[gradient,0-3]<=0.001")]
+    ['mse<1', 'underflow[gradient,0-3]<=0.001']
+
+    Raises
+    ------
+    UsageError
+        If one of them cannot be understood, or there is none.
+    """
+    found = [parse(each) for each in re.split(r",(?![^\[\]]*\])", text) if each.strip()]
+    if not found:
+        raise UsageError(f"there is no rule in {text!r}; write it like distortion>=0.999,mse<1")
+    return found
 
 
 def read(path: Path) -> list[str]:

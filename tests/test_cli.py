@@ -67,7 +67,7 @@ gradients underflow (1,128) and gradients distortion (1,128).
 
 """
 
-TABLES = ["tensors.csv", "layers.csv", "findings.md", "findings.csv", "run.json"]
+TABLES = ["tensors.csv", "layers.csv", "recipes.csv", "findings.md", "findings.csv", "run.json"]
 
 CHARTS = [
     "activations_underflow_1x128",
@@ -235,6 +235,23 @@ def test_tokens_follow_from_the_options(call: Call, folder: Path) -> None:
     assert tokens("--tokens-map", "map.csv", "--step-offset", 1) == 88
 
 
+def test_several_recipes_end_side_by_side(call: Call, folder: Path) -> None:
+    arguments = ("-o", "out", "--no-charts", "--recipe", "ling", "--recipe", "mx-e2m1")
+    done = call("analyze", SMALL_RUN, *arguments)
+    assert done.code == 0
+    tables_ = done.out.split("out/run.json\n")[1].split("\n\n")
+    assert [[line.split()[0] for line in table.strip().splitlines()] for table in tables_] == [
+        ["underflow", "activation", "mx-e2m1", "ling"],
+        ["underflow", "gradient", "mx-e2m1", "ling"],
+        ["gradient", "transpose", "mx-e2m1", "ling"],
+    ]
+    kept = (folder / "out" / "recipes.csv").read_bytes()
+    assert kept.count(b"\n") == 7
+    merged = call("merge", "out", "--no-charts")
+    assert merged.out == done.out
+    assert (folder / "out" / "recipes.csv").read_bytes() == kept
+
+
 def test_a_single_file_can_be_analysed(call: Call, folder: Path) -> None:
     done = call("analyze", "dump/step_000001.safetensors", "-o", "out", "--no-charts")
     assert done.code == 0
@@ -250,7 +267,8 @@ def test_answers_go_to_stdout_and_progress_to_stderr(call: Call) -> None:
     code, out, err = call("analyze", SMALL_RUN, "--no-charts", "-o", "out")
     assert code == 0
     assert out == SUMMARY + FINDINGS + "".join(
-        f"out/{name}\n" for name in ("tensors.csv", "layers.csv", "findings.{md,csv}", "run.json")
+        f"out/{name}\n"
+        for name in ("tensors.csv", "layers.csv", "recipes.csv", "findings.{md,csv}", "run.json")
     )
     assert re.fullmatch(r"13/13 files, 6.39 MB of 6.39 MB, .+/s\n", err)
 

@@ -86,6 +86,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def _stripped(text: str) -> str:
+    """The text without blanks at the ends of its lines."""
+    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_commands_run_one_after_the_other(
     command: str,
@@ -106,6 +111,12 @@ def test_the_commands_run_one_after_the_other(
         shown = [block.text for block in BLOCKS if block.text.startswith("chart ")]
         assert len(shown) == 1
         assert out.startswith(shown[0])
+    if "--steps 0-400" in command:
+        (shown_last,) = [block.text for block in BLOCKS if "bits   worst" in block.text]
+        assert _stripped(out).endswith(shown_last)
+    if command.startswith("numscope advise results "):
+        (shown_whole,) = [block.text for block in BLOCKS if block.text.startswith("at every step")]
+        assert _stripped(out) == shown_whole
 
 
 def test_the_results_folder_holds_what_is_drawn(folder: Path) -> None:

@@ -76,6 +76,7 @@ def test_an_activation_with_such_a_tile_stands_once() -> None:
         ("ling:128x128", "ling", 8 + 32 / 128**2),
         ("te-tensor", "te-tensor", 8),
         ("mx-e2m1", "mx-e2m1", 4 + 8 / 32),
+        ("te-nvfp4-row:16x1", "te-nvfp4-row", 4 + 8 / 16),
     ],
 )
 def test_bits_are_those_of_the_tile_that_was_used(recipe: str, label: str, bits: float) -> None:

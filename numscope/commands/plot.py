@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import click
 
 from numscope.commands.answering import answering
+from numscope.commands.rows import chosen_rows
 from numscope.errors import NothingToDo
 from numscope.options import Command, Kinds, Numbers, results_argument, verbosity
-
-if TYPE_CHECKING:
-    from numscope.results import Results
-    from numscope.tables import LayerRow
 
 
 @click.command(cls=Command)
@@ -114,7 +111,7 @@ def plot(
     from numscope.results import Results
 
     folder = Results(results)
-    rows = _rows(folder, module, recipe, kinds, layers)
+    rows = chosen_rows(folder, module=module, recipe=recipe, kinds=kinds, layers=layers)
     charts = tables_of(rows, distortion=distortion, zero_rows=zero_rows)
     if not charts:
         raise NothingToDo(f"{results} has no tensor with a layer number: nothing to draw")
@@ -133,40 +130,3 @@ def plot(
         if not quiet:
             console.print_findings(answer, found)
             console.print_written(answer, written)
-
-
-def _rows(
-    folder: Results,
-    module: str | None,
-    recipe: str | None,
-    kinds: tuple[str, ...] | None,
-    layers: frozenset[int] | None,
-) -> list[LayerRow]:
-    """The rows that were asked for; an error that says what there is if there are none."""
-    from numscope import tables
-    from numscope.plans import matches_module
-
-    name = folder.folder
-    rows = folder.layer_rows()
-    if module is not None:
-        chosen = [row for row in folder.tensor_rows() if matches_module(row.module, module)]
-        rows = tables.merge_layers(chosen)
-        _require(rows, f"no module contains or matches {module!r} in {name}")
-    if recipe is not None:
-        known = ", ".join(sorted({row.recipe for row in rows}))
-        rows = [row for row in rows if row.recipe == recipe]
-        _require(rows, f"no recipe {recipe!r} in {name}; it has {known}")
-    if kinds is not None:
-        known = ", ".join(sorted({row.kind for row in rows}))
-        rows = [row for row in rows if row.kind in kinds]
-        _require(rows, f"none of these kinds in {name}; it has {known}")
-    if layers is not None:
-        present = sorted({row.layer for row in rows if row.layer is not None})
-        text = ", ".join(map(str, present)) or "none"
-        _require(layers.intersection(present), f"none of these layers in {name}; it has {text}")
-    return rows
-
-
-def _require(something: object, message: str) -> None:
-    if not something:
-        raise NothingToDo(message)

@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
 def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_charts: bool) -> None:
     """Write everything that follows from the tables, say it, and exit."""
-    from numscope import console
+    from numscope import console, scores
     from numscope.findings import find, text, to_csv
     from numscope.gallery import chart_files, tables_of
+    from numscope.recipe_tables import print_scores
+    from numscope.standings import standings
 
     problems = [*plan.problems, *merged.problems]
     log.problems(problems)
@@ -37,6 +39,8 @@ def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_ch
     results.forget_parts(but=[file.path for file in plan.files])
     found = find(charts, merged.layers)
     results.keep_findings(text(found, charts), to_csv(found))
+    compared = scores.scores(standings(merged.layers))
+    results.keep_recipes(scores.to_csv(compared))
     pictures = results.keep_charts(chart_files(charts) if has_charts else {})
     results.forget_charts(but=pictures)
     results.keep_run(
@@ -55,6 +59,8 @@ def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_ch
             console.print_findings(answer, found)
             answer.print()
             console.print_written(answer, [*results.tables, *pictures])
+            if len({each.recipe for each in compared}) > 1:
+                print_scores(answer, compared)
     raise click.exceptions.Exit(exit_code_of(problems))
 
 

@@ -1,0 +1,115 @@
+"""`numscope advise`: for each layer and kind the cheapest recipe that would have been fine."""
+# ruff: noqa: D301, PLC0415 (click reads `\b` as a character: what follows is not wrapped)
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from numscope.commands.answering import answering
+from numscope.commands.rows import chosen_rows
+from numscope.options import Command, Kinds, Numbers, results_argument, verbosity
+
+if TYPE_CHECKING:
+    from numscope.advice import Trial
+    from numscope.results import Results
+
+
+@click.command(cls=Command)
+@results_argument
+@click.option(
+    "--tolerance",
+    default="distortion>=0.999,underflow<=0.001",
+    show_default=True,
+    metavar="RULES",
+    help="What a recipe must keep: rules as of `check`, with commas between them.",
+)
+@click.option(
+    "--per",
+    type=click.Choice(["step", "run"]),
+    default="step",
+    show_default=True,
+    help="What must keep it: every step, or the whole run, that is all its steps merged.",
+)
+@click.option("--layers", type=Numbers(), help="Only these layers, such as 0,4,8,12,16.")
+@click.option("--kinds", type=Kinds(), help="Only these kinds of tensors, all by default.")
+@click.option("--module", metavar="TEXT", help="Only modules whose name contains or matches this.")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE.csv",
+    help="The table, advise.csv in RESULTS by default.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Answer as a JSON list, for scripts.")
+@verbosity
+def advise(
+    results: Path,
+    tolerance: str,
+    per: Literal["step", "run"],
+    layers: frozenset[int] | None,
+    kinds: tuple[str, ...] | None,
+    module: str | None,
+    out: Path | None,
+    *,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Find, for each layer and kind, the cheapest recipe in RESULTS that keeps a tolerance.
+
+    Cheapest is by bits per value with its share of the scales. Of equally cheap recipes it is the
+    one that is best by the first rule. Where none keeps the tolerance, the nearest one is named,
+    and by how much it misses. A recipe that turns finite values into infinities or NaN keeps
+    none, unless a rule is about overflow. With --verbose every layer has a line of its own.
+
+    \b
+    Examples:
+      numscope advise
+      numscope advise results --tolerance 'distortion>=0.999,underflow<=0.001'
+      numscope advise results --tolerance 'sqnr_db[gradient transpose]>=20' --per run --layers 0-16
+    """
+    from numscope import advice, console, recipe_tables, writing
+    from numscope.results import Results
+    from numscope.rules import parse_all
+    from numscope.standings import standings
+
+    rules = parse_all(tolerance)
+    folder = Results(results)
+    rows = chosen_rows(folder, module=module, kinds=kinds, layers=layers)
+    chosen = [row for row in rows if layers is None or row.layer in layers]
+    tried = advice.trials(standings(chosen), rules, per)
+    found = advice.by_layer(tried)
+    written = out or results / "advise.csv"
+    writing.write_text(written, advice.to_csv(found))
+    if as_json:
+        click.echo(json.dumps([advice.to_json(each) for each in found], indent=2))
+    elif not quiet:
+        with answering() as answer:
+            held = "at every step" if per == "step" else "over the whole run"
+            console.print_plain(answer, f"{held}: {', '.join(rule.text for rule in rules)}")
+            metrics = [rule.metric for rule in rules]
+            recipe_tables.print_advice(answer, found, metrics, is_long=verbose)
+            recipe_tables.print_uniform(answer, advice.by_kind(tried))
+            console.print_written(answer, [written])
+    if not quiet:
+        _suggest_more(folder, tried)
+
+
+def _suggest_more(folder: Results, tried: list[Trial]) -> None:
+    """Say how to have a choice where there was none."""
+    recipes = {trial.recipe for trial in tried}
+    if len(recipes) == 1:
+        dump, out = (
+            shlex.quote(str(each))
+            for each in (folder.run_facts().get("dump", "DUMP_DIR"), folder.folder)
+        )
+        click.echo(
+            f"only {recipes.pop()} was measured; for a choice:"
+            f" numscope analyze {dump} --out {out} --recipes all",
+            err=True,
+        )

@@ -1,0 +1,56 @@
+"""The rows of results that a command was asked for, or an error that says what there is."""
+# ruff: noqa: PLC0415 (`--help` needs none of it)
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numscope.errors import NothingToDo
+
+if TYPE_CHECKING:
+    from numscope.results import Results
+    from numscope.tables import LayerRow
+
+
+def chosen_rows(
+    folder: Results,
+    *,
+    module: str | None = None,
+    recipe: str | None = None,
+    kinds: tuple[str, ...] | None = None,
+    layers: frozenset[int] | None = None,
+) -> list[LayerRow]:
+    """The rows of these modules, recipe and kinds; all layers, of which some of `layers` are there.
+
+    Raises
+    ------
+    NothingToDo
+        If there are none; the message says what there is.
+    """
+    from numscope import tables
+    from numscope.plans import matches_module
+
+    name = folder.folder
+    rows = folder.layer_rows()
+    if module is not None:
+        chosen = [row for row in folder.tensor_rows() if matches_module(row.module, module)]
+        rows = tables.merge_layers(chosen)
+        _require(rows, f"no module contains or matches {module!r} in {name}")
+    if recipe is not None:
+        known = ", ".join(sorted({row.recipe for row in rows}))
+        rows = [row for row in rows if row.recipe == recipe]
+        _require(rows, f"no recipe {recipe!r} in {name}; it has {known}")
+    if kinds is not None:
+        known = ", ".join(sorted({row.kind for row in rows}))
+        rows = [row for row in rows if row.kind in kinds]
+        _require(rows, f"none of these kinds in {name}; it has {known}")
+    if layers is not None:
+        present = sorted({row.layer for row in rows if row.layer is not None})
+        text = ", ".join(map(str, present)) or "none"
+        _require(layers.intersection(present), f"none of these layers in {name}; it has {text}")
+    return rows
+
+
+def _require(something: object, message: str) -> None:
+    if not something:
+        raise NothingToDo(message)

@@ -1,0 +1,183 @@
+"""What `analyze` and `advise` show of several recipes: tables side by side, and which one will do.
+
+Only how it looks is decided here; the numbers are those of `scores` and `advice`.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from numscope import amounts
+from numscope.advice import alike
+from numscope.console import grid, print_plain
+from numscope.findings import is_lossless
+from numscope.findings.finding import at
+from numscope.scores import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.console import Console
+
+    from numscope.advice import Advice, Point, Trial
+    from numscope.scores import Score, Spread
+
+#: A recipe's name is not folded to less where the rest of a table fits beside it.
+_LEAST_OF_A_NAME = 12
+#: So many metrics have a column of advice; advise.csv has all.
+_MOST_METRICS = 3
+#: To what names and lists of layers are folded in advice of 80 columns; they share any more.
+_NAME_WIDTH, _LAYERS_WIDTH = 17, 16
+
+
+def print_scores(console: Console, scores: Sequence[Score]) -> None:
+    """Print a table per kind, all of the same widths: every recipe's worst and median layer.
+
+    The number of the worst layer stands behind its value, as `L16`.
+    """
+    spreads = [
+        _spread_cells(name, [each.spreads[i] for each in scores]) for i, name in enumerate(METRICS)
+    ]
+    beside = sum(2 + max(map(len, head.splitlines())) for head, _ in spreads) + len("  8.25")
+    room = console.width - beside
+    words = (word for each in scores for word in (each.recipe, *each.kind.split(" ")))
+    longest = max(map(len, words), default=0)
+    name_width = min(longest, room) if room >= _LEAST_OF_A_NAME else longest
+    rows = list(zip(scores, *(cells for _, cells in spreads), strict=True))
+    for kind, own in groupby(rows, lambda row: row[0].kind):
+        table = grid()
+        table.add_column(Text(kind.replace(" ", "\n")), overflow="fold")
+        table.add_column("\nbits", justify="right", no_wrap=True)
+        for head, _ in spreads:
+            table.add_column(head, overflow="fold", no_wrap=room >= _LEAST_OF_A_NAME)
+        for score, *cells in own:
+            name = folded(score.recipe, name_width).ljust(name_width)
+            table.add_row(Text(name), f"{score.bits:.3g}", *cells)
+        console.print()
+        console.print(table)
+
+
+def print_advice(
+    console: Console,
+    found: Sequence[Advice],
+    metrics: Iterable[str],
+    *,
+    is_long: bool = False,
+) -> None:
+    """Print what to use where, with the values that are hardest to keep, and where nothing will do.
+
+    Layers with the same recipe share a line; if `is_long`, each has its own. `metrics` are the
+    columns, of which the first few are shown.
+    """
+    best = [each.best for each in found] if is_long else alike(found)
+    columns = list(dict.fromkeys(metrics))[:_MOST_METRICS]
+    lines: dict[tuple[object, ...], list[Trial]] = {}
+    for trial in best:
+        use = trial.recipe if trial.is_kept else None
+        lines.setdefault((trial.kind, use, trial.layers if is_long else ()), []).append(trial)
+    table = grid()
+    for head in ("kind", "layers", "recipe"):
+        table.add_column(head, overflow="fold")
+    for head in ("bits", *columns):
+        table.add_column(head.replace("_", "\n"), justify="right", no_wrap=True)
+    more = max(console.width - 80, 0) // 2
+    last = ""
+    for trials in lines.values():
+        kind = trials[0].kind
+        layers = _listed(layer for trial in trials for layer in trial.layers)
+        table.add_row(
+            Text("" if kind == last else kind),
+            folded(layers, _LAYERS_WIDTH + more, ","),
+            *_use_cells(trials[0], columns, _NAME_WIDTH + more),
+        )
+        last = kind
+    console.print(table)
+    for trial in best:
+        if trial.missed:
+            print_plain(console, _missed(trial, trial.missed))
+
+
+def print_uniform(console: Console, found: Sequence[Advice]) -> None:
+    """Print what to use for each kind if all layers shall have the same."""
+    words = [
+        f"{best.kind} {f'{best.recipe} ({best.bits:.3g} bits)' if best.is_kept else 'none'}"
+        for best in (each.best for each in found)
+        if len(best.layers) > 1
+    ]
+    if words:
+        print_plain(console, f"The same in all layers: {', '.join(words)}.")
+
+
+def folded(text: str, width: int, after: str = ":") -> str:
+    """The text in lines of that width, which end behind hyphens and `after` where they can.
+
+    Examples
+    --------
+    >>> print(folded("float8_e5m2:1x128:power_of_two", 15))
+    float8_e5m2:
+    1x128:
+    power_of_two
+    """
+    if len(text) <= width:
+        return text
+    return "\n".join(textwrap.wrap(text.replace(after, f"{after} "), width)).replace(
+        f"{after} ", after
+    )
+
+
+def _use_cells(trial: Trial, columns: Iterable[str], width: int) -> list[str | Text]:
+    """The recipe to use, its bits and its values; that there is none."""
+    if not trial.is_kept:
+        return ["none"]
+    values = [
+        amounts.brief(name, trial.values[name]) if name in trial.values else "" for name in columns
+    ]
+    return [Text(folded(trial.recipe, width)), f"{trial.bits:.3g}", *values]
+
+
+def _missed(trial: Trial, point: Point) -> str:
+    """In words which recipe is nearest where none will do, where it misses, and by how much."""
+    metric, rule = point.rule.metric, point.rule
+    is_many = len(trial.layers) > 1
+    words = [amounts.metric(metric, point.value)]
+    if is_many:
+        words.append(f"in layer {_listed([point.layer])}")
+    if point.tokens is not None:
+        words.append(f"at {at('tokens', point.tokens)}")
+    elif point.step is not None:
+        words.append(f"at {at('step', point.step)}")
+    return (
+        f"None keeps it in {trial.kind}, layer{'s' * is_many} {_listed(trial.layers)}:"
+        f" nearest is {trial.recipe} ({trial.bits:.3g} bits), {metric} {' '.join(words)},"
+        f" which misses {rule.sign}{rule.limit:g} by {amounts.brief('', point.excess)}."
+    )
+
+
+def _listed(layers: Iterable[int | None]) -> str:
+    """The layers' numbers as the options read them, and `none` for modules without a layer."""
+    known = list(layers)
+    numbers = amounts.ranges(layer for layer in known if layer is not None)
+    return ",".join(filter(None, [numbers, "none" if None in known else ""]))
+
+
+def _spread_cells(metric: str, spreads: Sequence[Spread | None]) -> tuple[str, list[str]]:
+    """The header of a metric's column and its cells: the worst value, its layer, the median."""
+    parts = [
+        (
+            amounts.brief(metric, each.worst),
+            "" if each.layer is None or is_lossless(metric, each.worst) else f"L{each.layer}",
+            amounts.brief(metric, each.median),
+        )
+        if each
+        else ("", "", "")
+        for each in spreads
+    ]
+    wide, layer, median = (max(map(len, column)) for column in zip(*parts, strict=True))
+    wide, median = max(wide, len("worst")), max(median, len("median"))
+    cells = [f"{a:>{wide}} {b:<{layer}} {c:>{median}}" for a, b, c in parts]
+    title = metric.replace("_db", ", dB")
+    return f"{title}\n{'worst':>{wide}} {'':{layer}} {'median':>{median}}", cells

@@ -1,0 +1,117 @@
+"""Recipes side by side: what each costs, and its worst and its median layer, kind by kind.
+
+From where the recipes stand; the table at the end of `analyze`, and recipes.csv. Nothing here
+prints or decides which recipe is good enough.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from numscope.findings.finding import worse
+from numscope.standings import Standing
+
+#: The metrics that recipes are compared by.
+METRICS = ("underflow", "distortion", "sqnr_db")
+
+COLUMNS = (
+    *("kind", "recipe", "tile", "bits", "layers"),
+    *(f"{name}_{what}" for name in METRICS for what in ("worst", "worst_layer", "median")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A metric over the layers, each with its value over the whole run.
+
+    Attributes
+    ----------
+    worst, layer
+        The worst value and the first layer that has it; `None` for modules without a layer.
+    median
+        The value of the layer in the middle, the worse one of two: no mean of ratios.
+    """
+
+    worst: float
+    layer: int | None
+    median: float
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One recipe and kind: its bits per value, how many layers, and a spread for each metric.
+
+    `spreads` are in the order of `METRICS`; `None` where no layer has a value.
+    """
+
+    kind: str
+    recipe: str
+    tile: str
+    bits: float
+    layers: int
+    spreads: tuple[Spread | None, ...]
+
+
+def scores(standings: Iterable[Standing]) -> list[Score]:
+    """Every recipe's score: by kind as charts are, then the cheapest first, of these the best.
+
+    Best is whose worst layer has the highest distortion.
+
+    Parameters
+    ----------
+    standings
+        In the order that `standings.standings` gives.
+    """
+    groups = groupby(standings, lambda each: (each.kind, each.recipe, each.tile))
+    found = [_score(list(own)) for _, own in groups]
+    kinds = list(dict.fromkeys(each.kind for each in found))
+    return sorted(found, key=lambda each: (kinds.index(each.kind), *_rank(each)))
+
+
+def to_csv(found: Iterable[Score]) -> str:
+    """recipes.csv: a line per kind and recipe, empty where there is no value or no layer."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for each in found:
+        spreads = (
+            cell
+            for spread in each.spreads
+            for cell in ((spread.worst, spread.layer, spread.median) if spread else ("", "", ""))
+        )
+        writer.writerow((each.kind, each.recipe, each.tile, each.bits, each.layers, *spreads))
+    return text.getvalue()
+
+
+def _score(own: Sequence[Standing]) -> Score:
+    first = own[0]
+    return Score(
+        kind=first.kind,
+        recipe=first.recipe,
+        tile=first.tile,
+        bits=first.bits,
+        layers=len(own),
+        spreads=tuple(_spread(own, metric) for metric in METRICS),
+    )
+
+
+def _spread(own: Sequence[Standing], metric: str) -> Spread | None:
+    sign = worse(metric)
+    values = [(float(getattr(each.sums, metric)), each.layer) for each in own]
+    ranked = sorted(
+        (pair for pair in values if not math.isnan(pair[0])), key=lambda pair: -sign * pair[0]
+    )
+    if not ranked:
+        return None
+    return Spread(*ranked[0], median=ranked[(len(ranked) - 1) // 2][0])
+
+
+def _rank(each: Score) -> tuple[object, ...]:
+    distortion = each.spreads[METRICS.index("distortion")]
+    loss = -distortion.worst if distortion else math.inf
+    return (each.bits, loss, each.recipe)
