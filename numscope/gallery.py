@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from numscope import series, views
+from numscope import series, tradeoffs, views
 from numscope.series import Series, ZeroRows
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numscope.comparison import Run
     from numscope.findings import Finding
     from numscope.tables import LayerRow
+    from numscope.tradeoffs import Tradeoff
 
 #: The columns of layers.csv that charts show, a row of the overview each.
 METRICS = ("underflow", "distortion")
@@ -120,6 +121,27 @@ def heatmap_files(
         folder = f"{folder_name(table.recipe)}/" if len(labels) > 1 else ""
         chosen = views.selected(views.loss(table) if is_loss else table, layers)
         files[f"{folder}{chosen.name}_{sort}.{suffix}"] = render(draw(chosen, **look), suffix)
+    return files
+
+
+def tradeoff_files(
+    tables: Sequence[Tradeoff], *, suffix: Literal["png", "svg", "pdf"] = "png", **look: Any
+) -> dict[str, bytes]:
+    """Each kind's table and picture of recipes side by side, by name in the charts folder.
+
+    A table has what its picture shows: the layers that it was made of, and their median.
+
+    `look` is `style` and `dpi`, as for `recipe_charts.recipe_chart`.
+    """
+    if not tables:
+        return {}
+    from numscope.recipe_charts import recipe_chart  # noqa: PLC0415 (matplotlib, as above)
+    from numscope.styles import render  # noqa: PLC0415
+
+    files = {}
+    for table in tables:
+        files[f"{table.name}.csv"] = tradeoffs.to_csv(table).encode()
+        files[f"{table.name}.{suffix}"] = render(recipe_chart(table, **look), suffix)
     return files
 
 

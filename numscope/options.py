@@ -185,7 +185,9 @@ def recipe_files(command: F) -> F:
     def read(
         _: click.Context, param: click.Parameter, paths: Sequence[Path]
     ) -> Mapping[str, Recipe]:
-        from numscope.recipe_files import read_all  # noqa: PLC0415 (`--help` reads no TOML)
+        if not paths:
+            return {}
+        from numscope.recipe_files import read_all  # noqa: PLC0415 (few read TOML)
 
         try:
             return read_all(paths)

@@ -136,6 +136,14 @@ def subject(kind: str, *, is_turned: bool) -> str:
     return f"{found.removesuffix('s')} transpose" if is_turned else found
 
 
+def value_of(sums: ErrorSums, metric: str, zero_rows: ZeroRows) -> float:
+    """A metric of the record, zero rows counted as is asked for."""
+    if metric != "distortion" or zero_rows == "skip" or not sums.row_count:
+        return float(getattr(sums, metric))
+    ones = sums.zero_rows if zero_rows == "one" else 0
+    return (sums.sum_row_cosine + ones) / sums.row_count
+
+
 def x_name_of(rows: Iterable[LayerRow]) -> XName:
     """What the x of these rows' charts counts."""
     return _dated([row for row in rows if row.layer is not None])[0]
@@ -173,7 +181,7 @@ def _is_high(tile: str) -> bool:
 def _series(
     rows: Sequence[LayerRow], name: str, metric: str, x_name: XName, zero_rows: ZeroRows
 ) -> Series:
-    values = {key: _value(sums, metric, zero_rows) for key, sums in _points(rows, x_name).items()}
+    values = {key: value_of(sums, metric, zero_rows) for key, sums in _points(rows, x_name).items()}
     xs = tuple(sorted({x for x, _ in values}))
     layers = tuple(sorted({layer for _, layer in values}))
     return Series(
@@ -186,14 +194,6 @@ def _series(
         layers=layers,
         values=tuple(tuple(values.get((x, layer), math.nan) for layer in layers) for x in xs),
     )
-
-
-def _value(sums: ErrorSums, metric: str, zero_rows: ZeroRows) -> float:
-    """A metric of the record, zero rows counted as is asked for."""
-    if metric != "distortion" or zero_rows == "skip" or not sums.row_count:
-        return float(getattr(sums, metric))
-    ones = sums.zero_rows if zero_rows == "one" else 0
-    return (sums.sum_row_cosine + ones) / sums.row_count
 
 
 def _points(rows: Sequence[LayerRow], x_name: XName) -> dict[tuple[int, int], ErrorSums]:

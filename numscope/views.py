@@ -29,8 +29,13 @@ def loss(table: Series) -> Series:
     return replace(
         table,
         metric=f"{table.metric}_loss",
-        values=tuple(tuple(_loss(value) for value in row) for row in table.values),
+        values=tuple(tuple(lost(value) for value in row) for row in table.values),
     )
+
+
+def lost(value: float) -> float:
+    """1 − value, but 0 for a mean that exceeds 1 by its rounding; NaN stays NaN."""
+    return value if math.isnan(value) else max(0.0, 1.0 - value)
 
 
 def smoothed(table: Series, points: int) -> Series:
@@ -63,11 +68,6 @@ def selected(table: Series, layers: Collection[int] | None) -> Series:
         layers=tuple(table.layers[j] for j in kept),
         values=tuple(tuple(values[j] for j in kept) for values in table.values),
     )
-
-
-def _loss(value: float) -> float:
-    """1 − value, but 0 for a mean that exceeds 1 by its rounding; NaN stays NaN."""
-    return value if math.isnan(value) else max(0.0, 1.0 - value)
 
 
 def _median(values: Sequence[float]) -> float:

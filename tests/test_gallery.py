@@ -8,7 +8,8 @@ import pytest
 
 from numscope import charts, gallery, series
 from numscope.findings import find
-from numscope.gallery import chart_files, folder_name, tables_of
+from numscope.gallery import chart_files, folder_name, tables_of, tradeoff_files
+from numscope.tradeoffs import to_csv, tradeoffs
 from numscope.views import loss
 from tests import stories
 from tests.examples import layer_rows, row
@@ -55,6 +56,25 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any, dict[str, Any
     monkeypatch.setattr(charts, "overview", overview)
     monkeypatch.setattr(charts, "render", lambda figure, suffix: f"{suffix} of {figure}".encode())
     return calls
+
+
+def test_recipes_side_by_side_have_a_table_and_a_picture_per_kind() -> None:
+    rows = layer_rows(
+        *(
+            row(each, each, kind=kind)
+            for each in ("ling", "int8")
+            for kind in ("activation", "weight")
+        )
+    )
+    files = tradeoff_files(tradeoffs(rows), suffix="svg", dpi=30)
+    assert list(files) == [
+        f"recipes_{name}.{suffix}"
+        for name in ("activations", "weights")
+        for suffix in ("csv", "svg")
+    ]
+    assert files["recipes_activations.csv"].decode() == to_csv(tradeoffs(rows)[0])
+    assert files["recipes_activations.svg"].startswith(b"<?xml")
+    assert tradeoff_files([]) == {}
 
 
 Drawn = list[tuple[str, Any, dict[str, Any]]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shutil
@@ -54,6 +55,15 @@ def test_names_cannot_end_the_script_they_stand_in(text: str) -> None:
     (content,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text)
     assert json.loads(content)["run"]["dump"] == HOSTILE
     assert json.loads(content)["charts"][2]["values"][1][3] is None
+
+
+def test_pictures_are_in_the_page_itself() -> None:
+    pytest.importorskip("plotly", reason="the extra report is not installed")
+    text = page(tables(noise_only(1)), [], RUN, {"gradients": b"\x89PNG..."})
+    (content,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text)
+    (picture,) = json.loads(content)["pictures"]
+    assert picture["of"] == "gradients"
+    assert base64.b64decode(picture["src"].removeprefix("data:image/png;base64,")) == b"\x89PNG..."
 
 
 # In a browser.

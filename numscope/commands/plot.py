@@ -107,12 +107,14 @@ def plot(
     """
     from numscope import console
     from numscope.findings import find
-    from numscope.gallery import chart_files, heatmap_files, tables_of
+    from numscope.gallery import chart_files, heatmap_files, tables_of, tradeoff_files
     from numscope.results import Results
+    from numscope.tradeoffs import tradeoffs
 
     folder = Results(results)
     rows = chosen_rows(folder, module=module, recipe=recipe, kinds=kinds, layers=layers)
-    charts = tables_of(rows, distortion=distortion, zero_rows=zero_rows)
+    meant: dict[str, Any] = {"distortion": distortion, "zero_rows": zero_rows}
+    charts = tables_of(rows, **meant)
     if not charts:
         raise NothingToDo(f"{results} has no tensor with a layer number: nothing to draw")
     found = find(charts, rows) if mark_findings else []
@@ -123,6 +125,8 @@ def plot(
         files |= heatmap_files(charts, "heatmap", **shared, **look)
     if has_multiples:
         files |= heatmap_files(charts, "layers", **shared, **look)
+    look.pop("yscale")
+    files |= tradeoff_files(tradeoffs(rows, layers=layers, **meant), **look)
     written = folder.keep_charts(files)
     with answering() as answer:
         if verbose:

@@ -27,9 +27,10 @@ def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_ch
     """Write everything that follows from the tables, say it, and exit."""
     from numscope import console, scores
     from numscope.findings import find, text, to_csv
-    from numscope.gallery import chart_files, tables_of
+    from numscope.gallery import chart_files, tables_of, tradeoff_files
     from numscope.recipe_tables import print_scores
     from numscope.standings import standings
+    from numscope.tradeoffs import tradeoffs
 
     problems = [*plan.problems, *merged.problems]
     log.problems(problems)
@@ -41,7 +42,10 @@ def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_ch
     results.keep_findings(text(found, charts), to_csv(found))
     compared = scores.scores(standings(merged.layers))
     results.keep_recipes(scores.to_csv(compared))
-    pictures = results.keep_charts(chart_files(charts) if has_charts else {})
+    pictures = []
+    if has_charts:
+        drawn = chart_files(charts) | tradeoff_files(tradeoffs(merged.layers))
+        pictures = results.keep_charts(drawn)
     results.forget_charts(but=pictures)
     results.keep_run(
         {

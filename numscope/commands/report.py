@@ -11,6 +11,9 @@ from numscope.commands.answering import answering
 from numscope.errors import NothingToDo
 from numscope.options import Command, results_argument, verbosity
 
+#: Of the pictures in the page.
+_DPI = 110
+
 
 @click.command(cls=Command)
 @results_argument
@@ -35,9 +38,10 @@ def report(results: Path, out: Path | None, *, quiet: bool, verbose: bool) -> No
     """
     from numscope import console, writing
     from numscope.findings import find
-    from numscope.gallery import tables_of
+    from numscope.gallery import tables_of, tradeoff_files
     from numscope.report import page
     from numscope.results import Results
+    from numscope.tradeoffs import tradeoffs
 
     folder = Results(results)
     rows = folder.layer_rows()
@@ -45,7 +49,11 @@ def report(results: Path, out: Path | None, *, quiet: bool, verbose: bool) -> No
     if not charts:
         raise NothingToDo(f"{results} has no tensor with a layer number: nothing to report")
     written = out or results / "report.html"
-    writing.write_text(written, page(charts, find(charts, rows), folder.run_facts()))
+    beside = tradeoffs(rows)
+    files = tradeoff_files(beside, dpi=_DPI)
+    pictures = {each.subject: files[f"{each.name}.png"] for each in beside}
+    text = page(charts, find(charts, rows), folder.run_facts(), pictures)
+    writing.write_text(written, text)
     if not quiet:
         with answering() as answer:
             console.print_written(answer, [written])

@@ -6,6 +6,7 @@ page's behaviour is in `page.js`, its looks in `page.css`. Nothing here reads re
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import math
@@ -59,7 +60,12 @@ DEFINITIONS = {
 }
 
 
-def page(tables: Sequence[Series], findings: Sequence[Finding], run: Mapping[str, Any]) -> str:
+def page(
+    tables: Sequence[Series],
+    findings: Sequence[Finding],
+    run: Mapping[str, Any],
+    pictures: Mapping[str, bytes] | None = None,
+) -> str:
     """The page, as HTML.
 
     Parameters
@@ -70,6 +76,8 @@ def page(tables: Sequence[Series], findings: Sequence[Finding], run: Mapping[str
         What stands out in them, ranked.
     run
         What run.json says; shown as it is.
+    pictures
+        PNG files of recipes side by side, by what they show.
 
     Raises
     ------
@@ -86,6 +94,10 @@ def page(tables: Sequence[Series], findings: Sequence[Finding], run: Mapping[str
         "layers": _layer_table(tables),
         "definitions": DEFINITIONS,
         "run": run,
+        "pictures": [
+            {"of": name, "src": f"data:image/png;base64,{base64.b64encode(content).decode()}"}
+            for name, content in (pictures or {}).items()
+        ],
     }
     return _PAGE.format(
         title=html.escape(title),

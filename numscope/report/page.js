@@ -156,6 +156,14 @@ function findingButton(parent, finding, number) {
   button.onclick = () => show(finding);
 }
 
+function pictures() {
+  if (!data.pictures.length) return;
+  const element = section("Recipes side by side");
+  for (const { of, src } of data.pictures) {
+    add(element, "img", null, { src, alt: `${of}: losses by layer, and by bits per value` });
+  }
+}
+
 function findings() {
   const list = add(section("What stands out"), "ul", null, { class: "notes", id: "findings" });
   data.findings.forEach((finding, i) => findingButton(list, finding, i + 1));
@@ -246,6 +254,7 @@ function list(parent, pairs) {
 
 add(document.body, "h1", data.title);
 findings();
+pictures();
 controls();
 byRecipe(drawCharts);
 byRecipe(drawHeatmaps);
