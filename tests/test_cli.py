@@ -771,6 +771,32 @@ def test_a_run_that_was_killed_can_be_repeated(
     assert done["finished"] is True
 
 
+# Standard streams that are no good.
+
+
+@pytest.mark.parametrize(
+    "way", ["2>/dev/full", "--log-json 2>/dev/full", "2</dev/null", "2> >(exit)", ">&- 2>&-"]
+)
+def test_a_stderr_that_cannot_be_written_costs_nothing_but_words(
+    way: str, call: Call, folder: Path
+) -> None:
+    (folder / "dump" / "bad.npy").write_bytes(b"")  # there is something to say
+    command = [sys.executable, "-m", "numscope", "analyze", "dump", "-o", "out"]
+    done = subprocess.run(  # noqa: S603
+        ["/bin/bash", "-c", f'"$@" --no-charts {way}', "bash", *command],
+        cwd=folder,
+        check=False,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+    assert done.returncode == 3
+    call("analyze", "dump", "-o", "other", "--no-charts")
+    assert [(folder / "out" / name).read_bytes() for name in TABLES[:2]] == [
+        (folder / "other" / name).read_bytes() for name in TABLES[:2]
+    ]
+    assert json.loads((folder / "out" / "run.json").read_text())["finished"] is True
+
+
 # findings, plot, scan, recipes.
 
 

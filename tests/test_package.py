@@ -33,8 +33,8 @@ ORDER = (
     *("workers", "series", "standings", "findings", "rules", "comparison", "views", "palette"),
     *("axes", "legend", "styles", "charts", "heatmaps", "report", "tensorboard", "gallery"),
     *("results", "merging", "progress", "console", "logs", "batches", "recipe_pages"),
-    *("inventory", "__init__", "stopping", "options", "batch_options", "commands", "cli"),
-    "__main__",
+    *("inventory", "__init__", "stopping", "streams", "options", "batch_options", "commands"),
+    *("cli", "__main__"),
 )
 
 #: What looks downward all the same, inside a function: the names that a notebook wants are at the
