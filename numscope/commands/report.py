@@ -9,7 +9,7 @@ import click
 
 from numscope.commands.answering import answering
 from numscope.errors import NothingToDo
-from numscope.options import Command, results_argument, verbosity
+from numscope.options import Command, LocalPath, results_argument, verbosity
 
 
 @click.command(cls=Command)
@@ -17,7 +17,7 @@ from numscope.options import Command, results_argument, verbosity
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path),
+    type=LocalPath(),
     metavar="FILE.html",
     help="The page, report.html in RESULTS by default.",
 )
