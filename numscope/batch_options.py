@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from numscope.errors import UsageError
+from numscope.options import LocalPath
 from numscope.shards import Shard, parse
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -104,7 +104,7 @@ def batch(command: F) -> F:
             ),
             click.option(
                 "--scheduler-file",
-                type=click.Path(path_type=Path),
+                type=LocalPath(),
                 metavar="FILE",
                 help="That a Dask scheduler has written its address to.",
             ),

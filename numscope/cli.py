@@ -14,6 +14,7 @@ from typing import TextIO
 
 import click
 
+from numscope import streams
 from numscope.commands.advise import advise
 from numscope.commands.analyze import analyze
 from numscope.commands.answering import stop_writing
@@ -58,6 +59,7 @@ for _command in COMMANDS:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
+    streams.settle()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # our threads are enough; NumPy reads this when imported
     sys.exit(run(arguments))

@@ -172,11 +172,43 @@ class LayerOffset(ParamType[int | dict[str, int]]):
             self.fail(f"{value!r} is neither a number nor like megatron=-1", param, ctx)
 
 
+class LocalPath(ParamType[Path]):
+    """A file or folder of this machine."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The path; an empty one, which the working folder would be, is none."""
+        if value == "":
+            self.fail("it is empty, give the name of a file or folder", param, ctx)
+        if "//" in str(value) and _is_address(value):
+            self.fail(
+                f"{value!r} is an address: only dumps are read from there, give a path", param, ctx
+            )
+        return Path(value)
+
+
+class DumpPlace(ParamType[str]):
+    """Where a dump is: a path or an address."""
+
+    name = "dump"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The place; an empty one, which the working folder would be, is none."""
+        if value == "":
+            self.fail("it is empty, give a folder, a file or an address", param, ctx)
+        return str(value)
+
+
+def _is_address(text: str) -> bool:
+    from numscope.dumps.folders import is_address  # noqa: PLC0415 (`--help` reads no dumps)
+
+    return is_address(text)
+
+
 def results_argument(command: F) -> F:
     """The folder that `analyze` has written."""
-    return click.argument("results", type=click.Path(path_type=Path), default="numscope-out")(
-        command
-    )
+    return click.argument("results", type=LocalPath(), default="numscope-out")(command)
 
 
 def recipe_files(command: F) -> F:
@@ -197,7 +229,7 @@ def recipe_files(command: F) -> F:
     return click.option(
         "--recipe-file",
         _OWN,
-        type=click.Path(path_type=Path),
+        type=LocalPath(),
         multiple=True,
         is_eager=True,
         callback=read,

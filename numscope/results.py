@@ -6,6 +6,7 @@ Nothing here computes or draws; it is told what to keep.
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -115,7 +116,7 @@ class Results:
     def run_facts(self) -> dict[str, Any]:
         """What run.json says; nothing if there is none."""
         try:
-            found = json.loads((self.folder / RUN).read_text(encoding="utf-8"))
+            found = _read_json(self.folder / RUN)
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
@@ -161,7 +162,7 @@ def claim(folder: Path, dump: str, *, fresh: bool = False) -> Results:
 def _refuse_others(folder: Path, dump: str) -> None:
     advice = "choose another folder with --out, or replace them with --fresh"
     try:
-        found = json.loads((folder / RUN).read_text(encoding="utf-8"))["dump"]
+        found = _read_json(folder / RUN)["dump"]
     except FileNotFoundError:
         if any((folder / name).exists() for name in _MARKS):
             raise ResultsError(f"{folder} holds results without a {RUN}; {advice}") from None
@@ -172,6 +173,22 @@ def _refuse_others(folder: Path, dump: str) -> None:
         raise ResultsError(f"{folder / RUN} was not written by numscope; {advice}") from error
     if found != dump:
         raise ResultsError(f"{folder} holds the results of {found}, not of {dump}; {advice}")
+
+
+def _read_json(path: Path) -> Any:
+    """What a JSON file says; a `ValueError` for what JSON has no words for, such as NaN."""
+    text = path.read_text(encoding="utf-8")
+    try:
+        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is no number")
+    return value
 
 
 def _remove(paths: Iterable[Path]) -> None:

@@ -36,6 +36,8 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
     ResultsError
         If it cannot be written; then no partial file is left, and what was there stays.
     """
+    if not path.name:  # `.` or `/`
+        raise ResultsError(f"cannot write {path}: it is a folder")
     partial = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}{_SUFFIX}")
     try:
         with _opened(partial) as file:

@@ -67,6 +67,9 @@ gradients underflow (1,128) and gradients distortion (1,128).
 
 """
 
+#: The commands that read the results of a run, and them alone.
+READERS = ["advise", "export", "findings", "merge", "plot", "report"]
+
 TABLES = ["tensors.csv", "layers.csv", "recipes.csv", "findings.md", "findings.csv", "run.json"]
 
 CHARTS = [
@@ -733,6 +736,57 @@ def test_a_bad_tokens_map_is_wrong_usage(content: str, why: str, call: Call, fol
 
 
 @pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["analyze", ""], "'DUMP': it is empty, give a folder, a file or an address"),
+        (["scan", ""], "'DUMP': it is empty, give a folder, a file or an address"),
+        *(
+            (arguments, f"{name}: it is empty, give the name of a file or folder")
+            for arguments, name in (
+                (["analyze", "dump", "-o", ""], "'-o' / '--out'"),
+                (["analyze", "dump", "--recipe-file", ""], "'--recipe-file'"),
+                (["analyze", "dump", "--scheduler-file", ""], "'--scheduler-file'"),
+                (["compare", "results", "results", "-o", ""], "'-o' / '--out'"),
+                (["compare", "results", ""], "'RESULTS...'"),
+                (["report", "results", "-o", ""], "'-o' / '--out'"),
+                (["export", "results", "--tensorboard", ""], "'--tensorboard'"),
+                (["check", "results", "--file", ""], "'--file'"),
+                (["check", ""], "'RESULTS'"),
+                *(([name, ""], "'[RESULTS]'") for name in READERS),
+            )
+        ),
+        *(
+            (arguments, "'s3://b/c' is an address: only dumps are read from there, give a path")
+            for arguments in (
+                ["analyze", "dump", "-o", "s3://b/c"],
+                ["compare", "results", "results", "-o", "s3://b/c"],
+                ["compare", "results", "s3://b/c"],
+                ["report", "results", "-o", "s3://b/c"],
+                ["export", "results", "--tensorboard", "s3://b/c"],
+                ["check", "s3://b/c", "underflow<1"],
+                *([name, "s3://b/c"] for name in READERS),
+            )
+        ),
+    ],
+)
+def test_a_place_that_is_none_is_wrong_usage(
+    arguments: list[str], what: str, call: Call, results: Path
+) -> None:
+    before = sorted(results.parent.rglob("*"))
+    code, out, err = call(*arguments)
+    assert (code, out) == (2, "")
+    assert what in err.splitlines()[-1]
+    assert sorted(results.parent.rglob("*")) == before
+
+
+@pytest.mark.parametrize("place", [".", "/", "results"])
+def test_a_folder_is_no_place_for_a_page(place: str, call: Call, results: Path) -> None:
+    code, out, err = call("report", results.name, "-o", place)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"numscope: cannot write {place}: ")
+
+
 def test_an_unknown_recipe_points_to_the_list(call: Call) -> None:
     code, _, err = call("analyze", "dump", "--recipe", "lign")
     assert code == 2
@@ -787,6 +841,32 @@ def test_a_run_that_was_killed_can_be_repeated(
     assert call("analyze", "dump", "--no-charts").code == 0
     done = json.loads((folder / "numscope-out" / "run.json").read_text())
     assert done["finished"] is True
+
+
+# Standard streams that are no good.
+
+
+@pytest.mark.parametrize(
+    "way", ["2>/dev/full", "--log-json 2>/dev/full", "2</dev/null", "2> >(exit)", ">&- 2>&-"]
+)
+def test_a_stderr_that_cannot_be_written_costs_nothing_but_words(
+    way: str, call: Call, folder: Path
+) -> None:
+    (folder / "dump" / "bad.npy").write_bytes(b"")  # there is something to say
+    command = [sys.executable, "-m", "numscope", "analyze", "dump", "-o", "out"]
+    done = subprocess.run(  # noqa: S603
+        ["/bin/bash", "-c", f'"$@" --no-charts {way}', "bash", *command],
+        cwd=folder,
+        check=False,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+    assert done.returncode == 3
+    call("analyze", "dump", "-o", "other", "--no-charts")
+    assert [(folder / "out" / name).read_bytes() for name in TABLES[:2]] == [
+        (folder / "other" / name).read_bytes() for name in TABLES[:2]
+    ]
+    assert json.loads((folder / "out" / "run.json").read_text())["finished"] is True
 
 
 # findings, plot, scan, recipes.

@@ -242,6 +242,14 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
         dumps.scan(tmp_path / "nowhere")
 
 
+def test_an_empty_path_is_not_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NothingToDo, match=r"^'' does not exist; a dump folder"):
+        walking.walk("")
+
+
 def test_steps_that_the_table_of_tokens_leaves_out_are_named(tmp_path: Path) -> None:
     for step in range(3):
         _save(tmp_path, f"step_{step}.safetensors", "layers.0.fc.input")

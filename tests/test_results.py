@@ -143,6 +143,25 @@ def test_the_run_is_kept_as_readable_json(tmp_path: Path) -> None:
     assert text == '{\n  "dump": "/dümp",\n  "skipped": []\n}\n'
 
 
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ('{"dump": NaN}', "NaN is no number"),
+        ('{"dump": [-Infinity]}', "-Infinity is no number"),
+        ('{"dump": 1e999}', "1e999 is no number"),
+        ("[" * 100_000, "it is nested too deeply"),
+        ("{", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+    ],
+)
+def test_a_run_that_is_no_json_is_refused(content: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(ResultsError) as caught:
+        Results(tmp_path).run_facts()
+    assert str(caught.value) == f"{tmp_path / 'run.json'} cannot be read: {why}"
+    with pytest.raises(ResultsError, match=r"run\.json was not written by numscope"):
+        claim(tmp_path, "/dump")
+
+
 def test_a_run_with_a_name_that_is_no_text_is_kept(tmp_path: Path) -> None:
     name = os.fsdecode(b"/d\xffmp")
     Results(tmp_path).keep_run({"dump": name})

@@ -18,7 +18,9 @@ from numscope.commands.working import scanned, working
 from numscope.errors import NothingToDo, UsageError
 from numscope.options import (
     Command,
+    DumpPlace,
     Kinds,
+    LocalPath,
     Numbers,
     RecipeType,
     TileType,
@@ -36,11 +38,11 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@click.argument("dump")
+@click.argument("dump", type=DumpPlace())
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path),
+    type=LocalPath(),
     default="numscope-out",
     show_default=True,
     help="Folder for the results.",

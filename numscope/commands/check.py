@@ -12,7 +12,7 @@ import click
 
 from numscope.commands.answering import answering
 from numscope.errors import UsageError
-from numscope.options import Command, verbosity
+from numscope.options import Command, LocalPath, verbosity
 
 if TYPE_CHECKING:
     from numscope.rules import Outcome
@@ -23,12 +23,12 @@ FAILED = 1
 
 
 @click.command(cls=Command)
-@click.argument("results", type=click.Path(path_type=Path))
+@click.argument("results", type=LocalPath())
 @click.argument("rules", nargs=-1)
 @click.option(
     "--file",
     "files",
-    type=click.Path(path_type=Path),
+    type=LocalPath(),
     multiple=True,
     metavar="FILE.toml",
     help='A file with rules = ["underflow<0.01", ...]; can be repeated.',

@@ -11,18 +11,18 @@ import click
 
 from numscope.commands.answering import answering
 from numscope.errors import NothingToDo, UsageError
-from numscope.options import Command, verbosity
+from numscope.options import Command, LocalPath, verbosity
 
 if TYPE_CHECKING:
     from numscope.comparison import Run
 
 
 @click.command(cls=Command)
-@click.argument("results", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.argument("results", type=LocalPath(), nargs=-1, required=True)
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path),
+    type=LocalPath(),
     default="numscope-compare",
     show_default=True,
     help="Folder for the differences and charts.",

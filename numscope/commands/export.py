@@ -9,14 +9,14 @@ import click
 
 from numscope.commands.answering import answering
 from numscope.errors import NothingToDo, UsageError
-from numscope.options import Command, results_argument, verbosity
+from numscope.options import Command, LocalPath, results_argument, verbosity
 
 
 @click.command(cls=Command)
 @results_argument
 @click.option(
     "--tensorboard",
-    type=click.Path(path_type=Path),
+    type=LocalPath(),
     metavar="DIR",
     help="Write scalars for TensorBoard into this folder.",
 )

@@ -11,11 +11,11 @@ import click
 from numscope.batch_options import logging
 from numscope.commands.publishing import publish
 from numscope.commands.working import working
-from numscope.options import Command, verbosity
+from numscope.options import Command, results_argument, verbosity
 
 
 @click.command(cls=Command)
-@click.argument("results", type=click.Path(path_type=Path), default="numscope-out")
+@results_argument
 @click.option("--no-charts", is_flag=True, help="Write the tables only.")
 @logging
 @verbosity

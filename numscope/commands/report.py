@@ -9,7 +9,7 @@ import click
 
 from numscope.commands.answering import answering
 from numscope.errors import NothingToDo
-from numscope.options import Command, results_argument, verbosity
+from numscope.options import Command, LocalPath, results_argument, verbosity
 
 #: Of the pictures in the page.
 _DPI = 110
@@ -20,7 +20,7 @@ _DPI = 110
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path),
+    type=LocalPath(),
     metavar="FILE.html",
     help="The page, report.html in RESULTS by default.",
 )

@@ -12,11 +12,11 @@ from numscope.commands.answering import answering
 from numscope.commands.ending import exit_code_of
 from numscope.commands.working import scanned, working
 from numscope.errors import NothingToDo
-from numscope.options import Command, reading, verbosity
+from numscope.options import Command, DumpPlace, reading, verbosity
 
 
 @click.command(cls=Command)
-@click.argument("dump")
+@click.argument("dump", type=DumpPlace())
 @reading
 @click.option(
     "--json",

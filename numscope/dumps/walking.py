@@ -36,10 +36,11 @@ def walk(place: str | os.PathLike[str]) -> tuple[Folder, list[str], list[Problem
         return *RemoteFolder(os.fspath(place)).walk(), []
     given = Path(place)
     try:
-        is_folder = stat.S_ISDIR(given.stat().st_mode)
+        is_folder = stat.S_ISDIR(os.stat(place).st_mode)  # noqa: PTH116 (Path makes '' the working folder)
     except OSError as error:
         reason = "does not exist" if isinstance(error, FileNotFoundError) else error.strerror
-        raise NothingToDo(f"{given} {reason}; a dump folder or a dump file was expected") from error
+        name = os.fspath(place) or "''"
+        raise NothingToDo(f"{name} {reason}; a dump folder or a dump file was expected") from error
     if not is_folder:
         return LocalFolder(given.parent), [given.name], []
     return LocalFolder(given), *_files_below(given)
