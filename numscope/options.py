@@ -6,6 +6,7 @@ They turn text into values and complain in one line. Nothing here does what a co
 from __future__ import annotations
 
 import csv
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -173,9 +174,10 @@ class LayerOffset(ParamType[int | dict[str, int]]):
 
 
 class LocalPath(ParamType[Path]):
-    """A file or folder of this machine."""
+    """A file or folder of this machine; in the environment, several as in PATH."""
 
     name = "path"
+    envvar_list_splitter = os.pathsep
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """The path; an empty one, which the working folder would be, is none."""
