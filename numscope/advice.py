@@ -5,8 +5,6 @@ From where the recipes stand, by rules as `check` has them. Nothing here prints 
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from numscope.errors import UsageError
 from numscope.findings.finding import BEST, least_difference
 from numscope.rules import Rule
 from numscope.standings import Standing
+from numscope.tables import csv_text
 
 #: What must keep the tolerance: every step, or the merged record of the whole run.
 Per = Literal["step", "run"]
@@ -209,14 +208,13 @@ def to_csv(found: Iterable[Advice]) -> str:
     records = [to_json(each) for each in found]
     metrics = list(dict.fromkeys(name for each in records for name in each["values"]))
     heads = [name for name in records[0] if name != "values"] if records else []
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*heads, *metrics])
     for each in records:
         each["keeping"] = ";".join(each["keeping"])
-        cells = [each[name] for name in heads] + [each["values"].get(name) for name in metrics]
-        writer.writerow(cells)
-    return text.getvalue()
+    lines = (
+        [*(each[name] for name in heads), *(each["values"].get(name) for name in metrics)]
+        for each in records
+    )
+    return csv_text([[*heads, *metrics], *lines])
 
 
 def _hardest(rule: Rule, standing: Standing, per: Per) -> Point | None:

@@ -5,8 +5,6 @@ Everything follows from the runs' tables. Nothing here reads, draws or prints.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -18,6 +16,7 @@ from numscope import amounts
 from numscope.errors import UsageError
 from numscope.findings.finding import at, worse
 from numscope.findings.writing import named
+from numscope.tables import csv_text
 
 if TYPE_CHECKING:
     from numscope.findings import Finding
@@ -129,20 +128,16 @@ def largest(pair: Pair, sign: int) -> Difference | None:
 
 def to_csv(found: Sequence[Pair]) -> str:
     """Every difference as CSV: other − first, and other / first."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for pair in found:
-        for each in differences(pair):
-            ratio = each.other / each.first if each.first else ""
-            writer.writerow(
-                (
-                    *(f"{pair.first.subject} {pair.first.metric}", pair.run, each.layer),
-                    *(pair.first.x_name, each.x_first, each.x_other),
-                    *(each.first, each.other, each.change, ratio),
-                )
-            )
-    return text.getvalue()
+    lines = (
+        (
+            *(f"{pair.first.subject} {pair.first.metric}", pair.run, each.layer),
+            *(pair.first.x_name, each.x_first, each.x_other),
+            *(each.first, each.other, each.change, each.other / each.first if each.first else ""),
+        )
+        for pair in found
+        for each in differences(pair)
+    )
+    return csv_text([COLUMNS, *lines])
 
 
 def text(runs: Sequence[Run], found: Sequence[Pair]) -> str:

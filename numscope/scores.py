@@ -6,8 +6,6 @@ prints or decides which recipe is good enough.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from itertools import groupby
 
 from numscope.findings.finding import worse
 from numscope.standings import Standing
+from numscope.tables import csv_text
 
 #: The metrics that recipes are compared by.
 METRICS = ("underflow", "distortion", "sqnr_db")
@@ -75,17 +74,18 @@ def scores(standings: Iterable[Standing]) -> list[Score]:
 
 def to_csv(found: Iterable[Score]) -> str:
     """recipes.csv: a line per kind and recipe, empty where there is no value or no layer."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for each in found:
-        spreads = (
-            cell
-            for spread in each.spreads
-            for cell in ((spread.worst, spread.layer, spread.median) if spread else ("", "", ""))
+    lines = (
+        (
+            *(each.kind, each.recipe, each.tile, each.bits, each.layers),
+            *(
+                cell
+                for of in each.spreads
+                for cell in ((of.worst, of.layer, of.median) if of else ("", "", ""))
+            ),
         )
-        writer.writerow((each.kind, each.recipe, each.tile, each.bits, each.layers, *spreads))
-    return text.getvalue()
+        for each in found
+    )
+    return csv_text([COLUMNS, *lines])
 
 
 def _score(own: Sequence[Standing]) -> Score:

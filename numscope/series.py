@@ -6,8 +6,6 @@ here draws and nothing here measures.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ from typing import Literal
 from numscope.dumps.refs import KINDS
 from numscope.errors import RecipeError
 from numscope.measure import ErrorSums
-from numscope.tables import LayerRow, sort_rows
+from numscope.tables import LayerRow, csv_text, sort_rows
 from numscope.written import parse, parse_tile
 
 XName = Literal["tokens", "step"]
@@ -151,12 +149,11 @@ def x_name_of(rows: Iterable[LayerRow]) -> XName:
 
 def to_csv(table: Series) -> str:
     """The wide table as CSV: a column for x, one per layer; empty where there is no tensor."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow((table.x_name, *table.layers))
-    for x, values in zip(table.x, table.values, strict=True):
-        writer.writerow((x, *("" if math.isnan(value) else value for value in values)))
-    return text.getvalue()
+    lines = (
+        (x, *("" if math.isnan(value) else value for value in values))
+        for x, values in zip(table.x, table.values, strict=True)
+    )
+    return csv_text([(table.x_name, *table.layers), *lines])
 
 
 def place(kind: str) -> tuple[int, str]:

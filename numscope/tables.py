@@ -235,10 +235,13 @@ def write_csv(path: Path, rows: Iterable[_R], kind: type[_R]) -> None:
 
 def to_csv(rows: Iterable[_R], kind: type[_R]) -> str:
     r"""The rows as CSV text with a header and `\n` line ends; empty where a value is not known."""
+    return csv_text([_COLUMNS[kind], *map(_VALUES[kind], rows)])
+
+
+def csv_text(records: Iterable[Iterable[object]]) -> str:
+    r"""The records as CSV text, a line each with `\n` at its end; `None` is an empty cell."""
     lines: list[str] = []
-    write = csv.writer(_Lines(lines.append))
-    write.writerow(_COLUMNS[kind])
-    write.writerows(map(_VALUES[kind], rows))
+    csv.writer(_Lines(lines.append)).writerows(records)
     return "".join(lines)
 
 

@@ -6,8 +6,6 @@ enough.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ from typing import Literal
 
 from numscope.series import ZeroRows, subject, value_of
 from numscope.standings import TRANSPOSE, Standing, standings
-from numscope.tables import LayerRow
+from numscope.tables import LayerRow, csv_text
 from numscope.views import lost
 
 
@@ -120,16 +118,16 @@ def tradeoffs(
 
 def to_csv(table: Tradeoff) -> str:
     """The table as CSV: a line per metric and recipe, a column per layer; empty where no value."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("metric", "recipe", "tile", "bits", "median", "worst", *table.layers))
+    lines: list[tuple[object, ...]] = [
+        ("metric", "recipe", "tile", "bits", "median", "worst", *table.layers)
+    ]
     for metric in (table.metric, "underflow"):
         for each in table.entries:
             losses = each.underflow if metric == "underflow" else each.loss
             numbers = (losses.median, losses.worst, *losses.values)
             cells = ("" if math.isnan(number) else number for number in numbers)
-            writer.writerow((metric, each.recipe, each.tile, each.bits, *cells))
-    return text.getvalue()
+            lines.append((metric, each.recipe, each.tile, each.bits, *cells))
+    return csv_text(lines)
 
 
 def _tradeoff(

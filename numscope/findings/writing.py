@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from typing import TYPE_CHECKING, Any
 
 from numscope.findings.finding import COLUMNS, Finding
 from numscope.findings.worst import sentence
+from numscope.tables import csv_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,16 +36,14 @@ def text(findings: Sequence[Finding], tables: Sequence[Series]) -> str:
 
 def to_csv(findings: Sequence[Finding]) -> str:
     """findings.csv: a line per finding, empty where there is no number; lists joined by `;`."""
-    content = io.StringIO()
-    writer = csv.writer(content, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for each in findings:
-        record = to_json(each)
-        cells = (record[name] for name in COLUMNS)
-        writer.writerow(
-            ";".join(map(str, cell)) if isinstance(cell, list) else cell for cell in cells
-        )
-    return content.getvalue()
+    lines = (
+        [
+            ";".join(map(str, cell)) if isinstance(cell, list) else cell
+            for cell in to_json(each).values()
+        ]
+        for each in findings
+    )
+    return csv_text([COLUMNS, *lines])
 
 
 def to_json(finding: Finding) -> dict[str, Any]:
