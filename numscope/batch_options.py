@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from numscope.errors import UsageError
-from numscope.options import LocalPath
+from numscope.options import LocalPath, with_options
 from numscope.shards import Shard, parse
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -76,44 +76,41 @@ def shard_of_slurm(environment: Mapping[str, str]) -> Shard:
 
 def batch(command: F) -> F:
     """The options that say who works, where and how much at once."""
-    for option in reversed(
-        (
-            click.option("--jobs", type=click.IntRange(min=1), help="Threads; all usable CPUs."),
-            click.option(
-                "--memory",
-                type=Size(),
-                metavar="SIZE",
-                help="What tensors may take in memory, such as 4G; a quarter of what is usable.",
-            ),
-            click.option(
-                "--shard",
-                type=ShardType(),
-                metavar="I/N",
-                default="1/1",
-                help="Measure only this shard of N; slurm takes it from the job array.",
-            ),
-            click.option(
-                "--engine",
-                type=click.Choice(["threads", "dask"]),
-                default="threads",
-                show_default=True,
-                help="What to measure with: this machine, or a Dask cluster.",
-            ),
-            click.option(
-                "--scheduler", metavar="ADDRESS", help="Of a Dask cluster, such as tcp://host:8786."
-            ),
-            click.option(
-                "--scheduler-file",
-                type=LocalPath(),
-                metavar="FILE",
-                help="That a Dask scheduler has written its address to.",
-            ),
-            click.option("--fresh", is_flag=True, help="Start over, whatever the folder holds."),
-            logging,
-        )
-    ):
-        command = option(command)
-    return command
+    return with_options(
+        command,
+        click.option("--jobs", type=click.IntRange(min=1), help="Threads; all usable CPUs."),
+        click.option(
+            "--memory",
+            type=Size(),
+            metavar="SIZE",
+            help="What tensors may take in memory, such as 4G; a quarter of what is usable.",
+        ),
+        click.option(
+            "--shard",
+            type=ShardType(),
+            metavar="I/N",
+            default="1/1",
+            help="Measure only this shard of N; slurm takes it from the job array.",
+        ),
+        click.option(
+            "--engine",
+            type=click.Choice(["threads", "dask"]),
+            default="threads",
+            show_default=True,
+            help="What to measure with: this machine, or a Dask cluster.",
+        ),
+        click.option(
+            "--scheduler", metavar="ADDRESS", help="Of a Dask cluster, such as tcp://host:8786."
+        ),
+        click.option(
+            "--scheduler-file",
+            type=LocalPath(),
+            metavar="FILE",
+            help="That a Dask scheduler has written its address to.",
+        ),
+        click.option("--fresh", is_flag=True, help="Start over, whatever the folder holds."),
+        logging,
+    )
 
 
 def logging(command: F) -> F:

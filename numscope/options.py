@@ -9,6 +9,7 @@ import csv
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -208,9 +209,28 @@ def _is_address(text: str) -> bool:
     return is_address(text)
 
 
+def with_options(command: F, *options: Callable[[F], F]) -> F:
+    """The command with these options, which its help lists in this order."""
+    return reduce(lambda made, option: option(made), reversed(options), command)
+
+
 def results_argument(command: F) -> F:
     """The folder that `analyze` has written."""
     return click.argument("results", type=LocalPath(), default="numscope-out")(command)
+
+
+def choosing(command: F) -> F:
+    """`--layers`, `--kinds` and `--module`: which rows of the results a command is about."""
+    return with_options(
+        command,
+        click.option("--layers", type=Numbers(), help="Only these layers, such as 0,4,8,12,16."),
+        click.option("--kinds", type=Kinds(), help="Only these kinds of tensors, all by default."),
+        click.option(
+            "--module",
+            metavar="TEXT",
+            help="Only modules whose name contains or matches this.",
+        ),
+    )
 
 
 def recipe_files(command: F) -> F:
@@ -242,58 +262,57 @@ def recipe_files(command: F) -> F:
 
 def verbosity(command: F) -> F:
     """`--quiet` and `--verbose`."""
-    quiet = click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
-    verbose = click.option("-v", "--verbose", is_flag=True, help="Say more: every remark.")
-    return quiet(verbose(command))
+    return with_options(
+        command,
+        click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors."),
+        click.option("-v", "--verbose", is_flag=True, help="Say more: every remark."),
+    )
 
 
 def reading(command: F) -> F:
     """The options that say how a dump is to be understood."""
-    for option in reversed(
-        (
-            click.option(
-                "--tokens-per-step",
-                type=click.IntRange(min=1),
-                metavar="N",
-                help="Tokens trained on per step: batch size x sequence length.",
-            ),
-            click.option(
-                "--tokens-map",
-                type=TokensMap(),
-                metavar="FILE.csv",
-                help="Tokens of each step, as CSV with the columns step and tokens.",
-            ),
-            click.option(
-                "--step-offset",
-                type=int,
-                default=0,
-                metavar="N",
-                help="Added to the dump's steps before they are turned into tokens.",
-            ),
-            click.option(
-                "--layers-per-stage",
-                type=click.IntRange(min=1),
-                metavar="N",
-                help="Layers per pipeline stage, where a dump counts them within a stage.",
-            ),
-            click.option(
-                "--layer-offset",
-                type=LayerOffset(),
-                default="0",
-                metavar="[LAYOUT=]N",
-                help="Added to every layer, or to those of one layout: -1 where they count from 1.",
-            ),
-            click.option(
-                "--pattern",
-                metavar="TEXT",
-                help="How your own hooks build names, such as {step}/L{layer}_{kind}.npy.",
-            ),
-            click.option(
-                "--npy-dtype",
-                metavar="DTYPE",
-                help="What NumPy arrays of raw bytes or 16-bit integers hold, such as bfloat16.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+    return with_options(
+        command,
+        click.option(
+            "--tokens-per-step",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Tokens trained on per step: batch size x sequence length.",
+        ),
+        click.option(
+            "--tokens-map",
+            type=TokensMap(),
+            metavar="FILE.csv",
+            help="Tokens of each step, as CSV with the columns step and tokens.",
+        ),
+        click.option(
+            "--step-offset",
+            type=int,
+            default=0,
+            metavar="N",
+            help="Added to the dump's steps before they are turned into tokens.",
+        ),
+        click.option(
+            "--layers-per-stage",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Layers per pipeline stage, where a dump counts them within a stage.",
+        ),
+        click.option(
+            "--layer-offset",
+            type=LayerOffset(),
+            default="0",
+            metavar="[LAYOUT=]N",
+            help="Added to every layer, or to those of one layout: -1 where they count from 1.",
+        ),
+        click.option(
+            "--pattern",
+            metavar="TEXT",
+            help="How your own hooks build names, such as {step}/L{layer}_{kind}.npy.",
+        ),
+        click.option(
+            "--npy-dtype",
+            metavar="DTYPE",
+            help="What NumPy arrays of raw bytes or 16-bit integers hold, such as bfloat16.",
+        ),
+    )

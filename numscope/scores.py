@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from numscope.findings.finding import worse
-from numscope.standings import Standing
+from numscope.standings import Standing, middle
 from numscope.tables import csv_text
 
 #: The metrics that recipes are compared by.
@@ -33,7 +33,7 @@ class Spread:
     worst, layer
         The worst value and the first layer that has it; `None` for modules without a layer.
     median
-        The value of the layer in the middle, the worse one of two: no mean of ratios.
+        The value of the layer in the `middle`.
     """
 
     worst: float
@@ -108,7 +108,7 @@ def _spread(own: Sequence[Standing], metric: str) -> Spread | None:
     )
     if not ranked:
         return None
-    return Spread(*ranked[0], median=ranked[(len(ranked) - 1) // 2][0])
+    return Spread(*ranked[0], median=middle(ranked)[0])
 
 
 def _rank(each: Score) -> tuple[object, ...]:

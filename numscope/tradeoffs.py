@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from numscope.series import ZeroRows, subject, value_of
-from numscope.standings import TRANSPOSE, Standing, standings
-from numscope.tables import LayerRow, csv_text
+from numscope.standings import TRANSPOSE, Standing, middle
+from numscope.tables import csv_text
 from numscope.views import lost
 
 
@@ -30,9 +30,9 @@ class Losses:
 
     @property
     def median(self) -> float:
-        """That of the layer in the middle, the worse one of two; NaN if none has a value."""
-        known = sorted(self._known)
-        return known[len(known) // 2] if known else math.nan
+        """That of the layer in the `middle`; NaN if none has a value."""
+        known = sorted(self._known, reverse=True)
+        return middle(known) if known else math.nan
 
     @property
     def _known(self) -> list[float]:
@@ -78,7 +78,7 @@ class Tradeoff:
 
 
 def tradeoffs(
-    rows: Iterable[LayerRow],
+    standings: Iterable[Standing],
     *,
     distortion: Literal["distortion", "cosine"] = "distortion",
     zero_rows: ZeroRows = "skip",
@@ -90,8 +90,8 @@ def tradeoffs(
 
     Parameters
     ----------
-    rows
-        Of layers.csv, in any order. Modules without a layer are in no chart.
+    standings
+        In the order that `standings.standings` gives. Modules without a layer are in no chart.
     distortion, zero_rows
         As for `gallery.tables_of`.
     layers
@@ -99,7 +99,7 @@ def tradeoffs(
     """
     found = [
         each
-        for each in standings(rows)
+        for each in standings
         if each.layer is not None and (layers is None or each.layer in layers)
     ]
     bits: dict[str, float] = {}

@@ -9,6 +9,7 @@ import pytest
 from numscope import charts, gallery, series
 from numscope.findings import find
 from numscope.gallery import chart_files, folder_name, tables_of, tradeoff_files
+from numscope.standings import standings
 from numscope.tradeoffs import to_csv, tradeoffs
 from numscope.views import loss
 from tests import stories
@@ -66,13 +67,13 @@ def test_recipes_side_by_side_have_a_table_and_a_picture_per_kind() -> None:
             for kind in ("activation", "weight")
         )
     )
-    files = tradeoff_files(tradeoffs(rows), suffix="svg", dpi=30)
+    files = tradeoff_files(tradeoffs(standings(rows)), suffix="svg", dpi=30)
     assert list(files) == [
         f"recipes_{name}.{suffix}"
         for name in ("activations", "weights")
         for suffix in ("csv", "svg")
     ]
-    assert files["recipes_activations.csv"].decode() == to_csv(tradeoffs(rows)[0])
+    assert files["recipes_activations.csv"].decode() == to_csv(tradeoffs(standings(rows))[0])
     assert files["recipes_activations.svg"].startswith(b"<?xml")
     assert tradeoff_files([]) == {}
 

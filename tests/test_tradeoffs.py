@@ -13,6 +13,7 @@ import pytest
 
 from numscope import tables
 from numscope.measure import ErrorSums
+from numscope.standings import Standing, standings
 from numscope.tables import LayerRow, Row
 from numscope.tradeoffs import Losses, Tradeoff, to_csv, tradeoffs
 from tests.examples import Call, gradient, layer_rows, row, save_dump
@@ -43,8 +44,12 @@ def _rows(recipe: str, kind: str = "activation") -> list[Row]:
     ]
 
 
+def _stand(*rows: Row) -> list[Standing]:
+    return standings(layer_rows(*rows))
+
+
 def _one(*rows: Row) -> Tradeoff:
-    (table,) = tradeoffs(layer_rows(*rows))
+    (table,) = tradeoffs(_stand(*rows))
     return table
 
 
@@ -61,7 +66,7 @@ def test_recipes_come_by_bits_then_by_name_and_alike_in_all_kinds() -> None:
     recipes = ["ling", "int8", "te-tensor", "mx-e2m1", "te-nvfp4"]
     kinds = ["weight", "gradient", "activation"]
     rows = [each for recipe in recipes for kind in kinds for each in _rows(recipe, kind)]
-    found = tradeoffs(layer_rows(*rows))
+    found = tradeoffs(_stand(*rows))
     assert [table.subject for table in found] == [
         "activations",
         "gradients",
@@ -75,14 +80,14 @@ def test_recipes_come_by_bits_then_by_name_and_alike_in_all_kinds() -> None:
 
 
 def test_a_kind_of_one_recipe_has_no_table() -> None:
-    assert tradeoffs(layer_rows(*_rows("ling"))) == []
-    found = tradeoffs(layer_rows(*_rows("ling"), *_rows("int8"), *_rows("ling", "output")))
+    assert tradeoffs(_stand(*_rows("ling"))) == []
+    found = tradeoffs(_stand(*_rows("ling"), *_rows("int8"), *_rows("ling", "output")))
     assert [table.subject for table in found] == ["activations"]
 
 
 def test_a_transpose_has_a_table_of_its_own() -> None:
     rows = [row(each, each[:4]) for each in ("ling", "ling:128x1", "int8", "int8:128x1")]
-    first, second = tradeoffs(layer_rows(*rows))
+    first, second = tradeoffs(_stand(*rows))
     assert (first.name, second.name) == ("recipes_gradients", "recipes_gradient_transpose")
     assert [entry.tile for entry in (*first.entries, *second.entries)] == 2 * ["1x128"] + 2 * [
         "128x1"
@@ -99,11 +104,11 @@ def test_a_layer_that_a_recipe_lacks_has_no_value() -> None:
 def test_modules_without_a_layer_are_left_out() -> None:
     extra = [row(each, each, kind="activation", layer=None) for each in ("ling", "int8")]
     assert _one(*_rows("ling"), *_rows("int8"), *extra).layers == (0, 4)
-    assert tradeoffs(layer_rows(*extra)) == []
+    assert tradeoffs(_stand(*extra)) == []
 
 
 def test_some_layers_can_be_chosen() -> None:
-    (table,) = tradeoffs(layer_rows(*_rows("ling"), *_rows("int8")), layers={4, 7})
+    (table,) = tradeoffs(_stand(*_rows("ling"), *_rows("int8")), layers={4, 7})
     assert table.layers == (4,)
 
 
@@ -120,8 +125,8 @@ def test_what_is_lost_is_what_is_asked_for(
     options: dict[str, str], metric: str, loss: float
 ) -> None:
     sums = _sums(0, 4.0, zero_rows=2)
-    rows = layer_rows(*(row(each, each, sums, kind="activation") for each in ("ling", "int8")))
-    (table,) = tradeoffs(rows, **options)  # type: ignore[arg-type]
+    found = _stand(*(row(each, each, sums, kind="activation") for each in ("ling", "int8")))
+    (table,) = tradeoffs(found, **options)  # type: ignore[arg-type]
     assert table.metric == metric
     assert [entry.loss.values for entry in table.entries] == [pytest.approx((loss,))] * 2
 

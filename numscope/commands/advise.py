@@ -12,7 +12,7 @@ import click
 
 from numscope.commands.answering import answering
 from numscope.commands.rows import chosen_rows
-from numscope.options import Command, Kinds, Numbers, results_argument, verbosity
+from numscope.options import Command, LocalPath, choosing, results_argument, verbosity
 
 if TYPE_CHECKING:
     from numscope.advice import Trial
@@ -35,13 +35,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="What must keep it: every step, or the whole run, that is all its steps merged.",
 )
-@click.option("--layers", type=Numbers(), help="Only these layers, such as 0,4,8,12,16.")
-@click.option("--kinds", type=Kinds(), help="Only these kinds of tensors, all by default.")
-@click.option("--module", metavar="TEXT", help="Only modules whose name contains or matches this.")
+@choosing
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path),
+    type=LocalPath(),
     metavar="FILE.csv",
     help="The table, advise.csv in RESULTS by default.",
 )

@@ -11,15 +11,13 @@ import click
 from numscope.commands.answering import answering
 from numscope.commands.rows import chosen_rows
 from numscope.errors import NothingToDo
-from numscope.options import Command, Kinds, Numbers, results_argument, verbosity
+from numscope.options import Command, choosing, results_argument, verbosity
 
 
 @click.command(cls=Command)
 @results_argument
-@click.option("--layers", type=Numbers(), help="Only these layers, such as 0,4,8,12,16.")
-@click.option("--kinds", type=Kinds(), help="Only these kinds of tensors, all by default.")
+@choosing
 @click.option("--recipe", help="Only this recipe, as named in the tables.")
-@click.option("--module", metavar="TEXT", help="Only modules whose name contains or matches this.")
 @click.option(
     "--distortion",
     type=click.Choice(["distortion", "cosine"]),
@@ -109,6 +107,7 @@ def plot(
     from numscope.findings import find
     from numscope.gallery import chart_files, heatmap_files, tables_of, tradeoff_files
     from numscope.results import Results
+    from numscope.standings import standings
     from numscope.tradeoffs import tradeoffs
 
     folder = Results(results)
@@ -126,7 +125,7 @@ def plot(
     if has_multiples:
         files |= heatmap_files(charts, "layers", **shared, **look)
     look.pop("yscale")
-    files |= tradeoff_files(tradeoffs(rows, layers=layers, **meant), **look)
+    files |= tradeoff_files(tradeoffs(standings(rows), layers=layers, **meant), **look)
     written = folder.keep_charts(files)
     with answering() as answer:
         if verbose:

@@ -40,11 +40,12 @@ def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_ch
     results.forget_parts(but=[file.path for file in plan.files])
     found = find(charts, merged.layers)
     results.keep_findings(text(found, charts), to_csv(found))
-    compared = scores.scores(standings(merged.layers))
+    standing = standings(merged.layers)
+    compared = scores.scores(standing)
     results.keep_recipes(scores.to_csv(compared))
     pictures = []
     if has_charts:
-        drawn = chart_files(charts) | tradeoff_files(tradeoffs(merged.layers))
+        drawn = chart_files(charts) | tradeoff_files(tradeoffs(standing))
         pictures = results.keep_charts(drawn)
     results.forget_charts(but=pictures)
     results.keep_run(

@@ -41,6 +41,7 @@ def report(results: Path, out: Path | None, *, quiet: bool, verbose: bool) -> No
     from numscope.gallery import tables_of, tradeoff_files
     from numscope.report import page
     from numscope.results import Results
+    from numscope.standings import standings
     from numscope.tradeoffs import tradeoffs
 
     folder = Results(results)
@@ -49,7 +50,7 @@ def report(results: Path, out: Path | None, *, quiet: bool, verbose: bool) -> No
     if not charts:
         raise NothingToDo(f"{results} has no tensor with a layer number: nothing to report")
     written = out or results / "report.html"
-    beside = tradeoffs(rows)
+    beside = tradeoffs(standings(rows))
     files = tradeoff_files(beside, dpi=_DPI)
     pictures = {each.subject: files[f"{each.name}.png"] for each in beside}
     text = page(charts, find(charts, rows), folder.run_facts(), pictures)
