@@ -35,8 +35,6 @@ LANES = 64
 ZEROS, UNDERFLOW, SATURATED, OVERFLOW, OVERFLOW_ZEROS = 0, 1, 2, 3, 4
 # Positions in the sums of `accumulate` per row.
 XX, YY, XY = 0, 1, 2
-# Positions in the partial sums of a row.
-_XY, _EE, _LARGEST = 0, 1, 2
 #: The sum of y*y follows from the others unless it is a smaller share than this of that of x*x:
 #: what is subtracted would leave fewer digits.
 _DERIVED_SHARE = 1 / 16
@@ -303,7 +301,7 @@ def row_facts(x: Values, nonzeros: NDArray[np.int32], sum_xx: Float64) -> None:
         For the result: per row, how many values are not zero, and the sum of their squares,
         (rows,).
     """
-    lanes = np.empty((3, _lane_count(x.shape[1])), np.float64)
+    lanes = np.empty(_lane_count(x.shape[1]), np.float64)
     for r in range(x.shape[0]):
         nonzeros[r] = _count_nonzeros(x[r])
         sum_xx[r] = _sum_squares(x[r], lanes)
@@ -370,17 +368,16 @@ def accumulate(
         before, xx = nonzeros[r], sum_xx[r]
         clipped, after = _restored_row(x32[r], m, s, y, rule, place, spare)
         counts[SATURATED] += clipped
-        _sum_row(values, y, lanes)
+        xy, ee, largest = _sum_row(values, y, lanes)
         # A float64 value can be infinite in float32 and differ from its y by a finite amount.
-        if not lanes[_EE, 0] < np.inf or not (is_finite or np.isfinite(x32[r]).all()):
+        if not ee < np.inf or not (is_finite or np.isfinite(x32[r]).all()):
             values = _mask_row(values, x32[r], m, s, y, rule, counts)
             before, after = _count_nonzeros(values), _count_nonzeros(y)
-            xx = _sum_squares(values, lanes)
-            _sum_row(values, y, lanes)
-        xy, ee, largest = lanes[_XY, 0], lanes[_EE, 0], lanes[_LARGEST, 0]
+            xx = _sum_squares(values, lanes[0])
+            xy, ee, largest = _sum_row(values, y, lanes)
         yy = ee - xx + 2 * xy
         if not yy >= _DERIVED_SHARE * xx:
-            yy = _sum_squares(y, lanes)
+            yy = _sum_squares(y, lanes[0])
         counts[ZEROS] += cols - before
         counts[UNDERFLOW] += before - after
         row_counts[r, 0] += before
@@ -487,12 +484,12 @@ def _mask_row(
 
 
 @inlined
-def _sum_row(x: Values, y: Float32, lanes: Float64) -> None:
-    """Write to `lanes[:, 0]` the sums of xy and ee with e = x-y, and the largest abs(e).
+def _sum_row(x: Values, y: Float32, lanes: Float64) -> tuple[np.float64, np.float64, np.float64]:
+    """The sums of xy and ee with e = x-y, and the largest abs(e); `lanes` is room for them.
 
     The sum of ee is not finite if x or y is not; then the others count for nothing.
     """
-    xy, ee, largest = lanes[_XY], lanes[_EE], lanes[_LARGEST]
+    xy, ee, largest = lanes[0], lanes[1], lanes[2]
     lanes[:] = 0
     width = lanes.shape[1]
     paired = x.size - x.size % (2 * width)
@@ -518,18 +515,14 @@ def _sum_row(x: Values, y: Float32, lanes: Float64) -> None:
             largest[c] = max(largest[c], e)
     while width > 1:
         width //= 2
-        for k in range(2):
-            low, high = lanes[k, :width], lanes[k, width : 2 * width]
-            for c in range(width):
-                low[c] += high[c]
         for c in range(width):
             largest[c] = max(largest[c], largest[width + c])
+    return _folded(xy), _folded(ee), largest[0]
 
 
 @inlined
-def _sum_squares(x: Values, lanes: Float64) -> np.float64:
-    """The sum of squares, in the order of `_sum_row`."""
-    xx = lanes[0]
+def _sum_squares(x: Values, xx: Float64) -> np.float64:
+    """The sum of squares, in the order of `_sum_row`; `xx` is room for partial sums."""
     xx[:] = 0
     width = xx.size
     paired = x.size - x.size % (2 * width)
@@ -544,12 +537,19 @@ def _sum_squares(x: Values, lanes: Float64) -> np.float64:
         for c in range(xs.size):
             a = np.float64(xs[c])
             xx[c] += a * a
+    return _folded(xx)
+
+
+@inlined
+def _folded(sums: Float64) -> np.float64:
+    """The partial sums added up, pairwise."""
+    width = sums.size
     while width > 1:
         width //= 2
-        low, high = xx[:width], xx[width : 2 * width]
+        low, high = sums[:width], sums[width : 2 * width]
         for c in range(width):
             low[c] += high[c]
-    total: np.float64 = xx[0]
+    total: np.float64 = sums[0]
     return total
 
 

@@ -98,12 +98,15 @@ class Panel:
     @property
     def finite(self) -> NDArray[Any]:
         """`x` with 0 where it is not finite in float32."""
-        return self.x if self.is_finite else np.where(np.isfinite(self.x32), self.x, 0)
+        return self._finite(self.x)
 
     @property
     def finite32(self) -> NDArray[np.float32]:
         """`x32` with 0 where it is not finite."""
-        return self.x32 if self.is_finite else np.where(np.isfinite(self.x32), self.x32, 0)
+        return self._finite(self.x32)
+
+    def _finite(self, values: NDArray[Any]) -> NDArray[Any]:
+        return values if self.is_finite else np.where(np.isfinite(self.x32), values, 0)
 
 
 class InMemory:
