@@ -6,14 +6,15 @@ They turn text into values and complain in one line. Nothing here does what a co
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from numscope.errors import RecipeError
+from numscope import ranges
+from numscope.errors import RecipeError, UsageError
+from numscope.ranges import Ranges
 from numscope.recipes import Recipe, Tile
 from numscope.written import parse, parse_tile
 
@@ -53,36 +54,22 @@ KINDS = ("activation", "gradient", "weight", "output", "input_gradient", "weight
 #: The parameter that holds the recipes of files, by name.
 _OWN = "own"
 
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
-_MOST_NUMBERS = 1_000_000
 
-
-class Numbers(ParamType[frozenset[int]]):
+class Numbers(ParamType[Ranges]):
     """A list of numbers and ranges: `0,4,8,12,16`, `0-16`, `0-3,16`."""
 
     name = "numbers"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> frozenset[int]:
+    ) -> Ranges:
         """The numbers."""
-        if not isinstance(value, str):
-            return frozenset(value)
-        numbers: set[int] = set()
-        for part in value.split(","):
-            match = _RANGE.fullmatch(part.strip())
-            if not match:
-                self.fail(f"{value!r} is not a list such as 0,4,8 or 0-16", param, ctx)
-            first, last = int(match[1]), int(match[2] or match[1])
-            if last < first or last - first >= _MOST_NUMBERS:
-                self.fail(
-                    f"{part.strip()!r} is not a range from small to large, of at most"
-                    f" {_MOST_NUMBERS:,} numbers",
-                    param,
-                    ctx,
-                )
-            numbers.update(range(first, last + 1))
-        return frozenset(numbers)
+        if isinstance(value, Ranges):
+            return value
+        try:
+            return ranges.parse(value)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
 
 
 class TileType(ParamType[Tile]):

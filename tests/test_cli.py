@@ -676,7 +676,12 @@ def test_the_same_run_again_replaces_its_results(call: Call, folder: Path) -> No
         (["--layers", "a"], "'--layers': 'a' is not a list such as 0,4,8 or 0-16"),
         (["--layers", "0,,4"], "'--layers': '0,,4' is not a list such as 0,4,8 or 0-16"),
         (["--layers", "-1"], "'--layers': '-1' is not a list such as 0,4,8 or 0-16"),
-        (["--steps", "5-2"], "'--steps': '5-2' is not a range from small to large, of at"),
+        (["--layers", "9" * 5000], f"'--layers': '{'9' * 40}'… has numbers of more than 18"),
+        (
+            ["--tile", f"1x{'9' * 5000}"],
+            "'--tile': a tile's rows and columns have at most 18 digits",
+        ),
+        (["--steps", "5-2"], "'--steps': '5-2' is not a range from small to large"),
         (
             ["--kinds", "activations"],
             "'--kinds': 'activations' is no kind; known are activation, gradient, weight, output",
@@ -739,6 +744,15 @@ def test_an_unknown_dtype_lists_the_known_ones(call: Call) -> None:
     code, _, err = call("analyze", "dump", "--npy-dtype", "bf16")
     assert code == 2
     assert err.startswith("numscope: unknown dtype 'bf16'; known are float64, float32, ")
+
+
+def test_steps_may_be_as_many_as_a_run_has(call: Call, folder: Path) -> None:
+    for step in (2_000_000, 2_000_001):
+        save_dump(folder / "dump" / f"step_{step}.safetensors", {GOOD: X})
+    code, _, err = call("analyze", "dump", "--no-charts", "--steps", "2-2000000", "--layers", "0-9")
+    assert code == 0, err
+    measured = tables.read_csv(folder / "numscope-out" / "tensors.csv", Row)
+    assert {each.step for each in measured} == {2_000_000}
 
 
 # Interrupts.

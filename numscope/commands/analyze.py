@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numscope.batches import Batch
     from numscope.dumps import Kind, Problem
     from numscope.logs import Log
+    from numscope.ranges import Ranges
     from numscope.recipes import Recipe, Tile
     from numscope.shards import Shard
 
@@ -92,8 +93,8 @@ def analyze(
     families: Sequence[str],
     own: Mapping[str, Recipe],
     tiles: Sequence[Tile],
-    layers: frozenset[int] | None,
-    steps: frozenset[int] | None,
+    layers: Ranges | None,
+    steps: Ranges | None,
     kinds: tuple[Kind, ...],
     module: str | None,
     jobs: int | None,

@@ -13,6 +13,7 @@ from numscope.errors import NothingToDo
 from numscope.options import Command, Kinds, Numbers, results_argument, verbosity
 
 if TYPE_CHECKING:
+    from numscope.ranges import Ranges
     from numscope.results import Results
     from numscope.tables import LayerRow
 
@@ -83,7 +84,7 @@ if TYPE_CHECKING:
 @verbosity
 def plot(
     results: Path,
-    layers: frozenset[int] | None,
+    layers: Ranges | None,
     kinds: tuple[str, ...] | None,
     recipe: str | None,
     module: str | None,
@@ -140,7 +141,7 @@ def _rows(
     module: str | None,
     recipe: str | None,
     kinds: tuple[str, ...] | None,
-    layers: frozenset[int] | None,
+    layers: Ranges | None,
 ) -> list[LayerRow]:
     """The rows that were asked for; an error that says what there is if there are none."""
     from numscope import tables
@@ -163,7 +164,8 @@ def _rows(
     if layers is not None:
         present = sorted({row.layer for row in rows if row.layer is not None})
         text = ", ".join(map(str, present)) or "none"
-        _require(layers.intersection(present), f"none of these layers in {name}; it has {text}")
+        found = any(layer in layers for layer in present)
+        _require(found, f"none of these layers in {name}; it has {text}")
     return rows
 
 
