@@ -18,7 +18,8 @@ from numscope.shards import Shard, parse
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)i?B?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)([KMGT]?)i?B?", re.IGNORECASE)
+_TASK_NUMBER = re.compile(r"\d{1,18}")
 
 
 class ShardType(click.ParamType[Shard]):
@@ -47,8 +48,11 @@ class Size(click.ParamType[int]):
         """The bytes."""
         match = _SIZE.fullmatch(str(value).strip())
         if not match:
-            self.fail(f"{value!r} is not a size such as 500M or 4G", param, ctx)
-        return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+            self.fail(f"{str(value)[:40]!r} is not a size such as 500M or 4G", param, ctx)
+        size = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+        if not size:
+            self.fail(f"{value!r} is no memory at all; give a size such as 500M or 4G", param, ctx)
+        return size
 
 
 def shard_of_slurm(environment: Mapping[str, str]) -> Shard:
@@ -59,13 +63,19 @@ def shard_of_slurm(environment: Mapping[str, str]) -> Shard:
     UsageError
         If it is no such task, or the array has gaps.
     """
-    names = ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT")
-    if not all(environment.get(name, "").isdigit() for name in names):
-        raise UsageError(f"this is no task of a job array: {names[0]} and {names[1]} are not set")
-    task, count = (int(environment[name]) for name in names)
-    first = int(environment.get("SLURM_ARRAY_TASK_MIN", 1))
-    step = int(environment.get("SLURM_ARRAY_TASK_STEP", 1))
-    last = int(environment.get("SLURM_ARRAY_TASK_MAX", first + (count - 1) * step))
+
+    def number(word: str, otherwise: int | None = None) -> int:
+        name = f"SLURM_ARRAY_TASK_{word}"
+        text = environment.get(name, "" if otherwise is None else str(otherwise))
+        if not text:
+            raise UsageError(f"this is no task of a job array: {name} is not set")
+        if not _TASK_NUMBER.fullmatch(text):
+            raise UsageError(f"this is no task of a job array: {name} is {text[:40]!r}, no number")
+        return int(text)
+
+    task, count = number("ID"), number("COUNT")
+    first, step = number("MIN", 1), max(1, number("STEP", 1))  # 0 only where there is one task
+    last = number("MAX", first + (count - 1) * step)
     if last != first + (count - 1) * step or (task - first) % step:
         raise UsageError(
             f"the job array {first}-{last} has {count} tasks, so it has gaps;"

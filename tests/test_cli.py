@@ -686,6 +686,9 @@ def test_the_same_run_again_replaces_its_results(call: Call, folder: Path) -> No
             ["--kinds", "activations"],
             "'--kinds': 'activations' is no kind; known are activation, gradient, weight, output",
         ),
+        (["--memory", "0"], "'--memory': '0' is no memory at all; give a size such as 500M or 4G"),
+        (["--memory", "0.0001K"], "'--memory': '0.0001K' is no memory at all"),
+        (["--memory", "9" * 400], f"'--memory': '{'9' * 40}' is not a size such as 500M or 4G"),
         (["--jobs", "0"], "'--jobs': 0 is not in the range x>=1."),
         (["--tokens-per-step", "0"], "'--tokens-per-step': 0 is not in the range x>=1."),
         (
