@@ -6,7 +6,7 @@ They turn text into values and complain in one line. Nothing here does what a co
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -131,12 +131,34 @@ class TokensMap(ParamType[dict[int, int]]):
         """Tokens by step."""
         try:
             with Path(value).open(encoding="utf-8-sig", newline="") as file:
-                records = list(csv.DictReader(file))
-            return {int(record["step"]): int(record["tokens"]) for record in records}
+                lines = csv.DictReader(file)
+                records = [(int(line["step"]), int(line["tokens"])) for line in lines]
+            return _by_step(records)
+        except UsageError as error:
+            self.fail(f"{value} {error}", param, ctx)
         except KeyError as error:
             self.fail(f"{value} has no column {error}; it needs step and tokens", param, ctx)
         except (OSError, ValueError, TypeError, csv.Error) as error:
             self.fail(f"{value} cannot be read as step,tokens: {error}", param, ctx)
+
+
+def _by_step(records: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """The tokens of each step, of which there is one number at least.
+
+    Raises
+    ------
+    UsageError
+        If there is none, or a step cannot have its tokens.
+    """
+    tokens: dict[int, int] = {}
+    for step, count in records:
+        if count < 0:
+            raise UsageError(f"says that step {step} is at {count} tokens; they are 0 or more")
+        if tokens.setdefault(step, count) != count:
+            raise UsageError(f"says that step {step} is at {tokens[step]} tokens, and at {count}")
+    if not tokens:
+        raise UsageError("holds no step; it needs the columns step and tokens, and a line per step")
+    return tokens
 
 
 class LayerOffset(ParamType[int | dict[str, int]]):

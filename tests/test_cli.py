@@ -235,6 +235,37 @@ def test_tokens_follow_from_the_options(call: Call, folder: Path) -> None:
     assert tokens("--tokens-map", "map.csv", "--step-offset", 1) == 88
 
 
+def test_a_step_may_be_in_the_tokens_map_twice_if_both_agree(call: Call, folder: Path) -> None:
+    (folder / "map.csv").write_text("step,tokens\n1,77\n1,77\n")
+    assert call("analyze", "dump", "--no-charts", "--tokens-map", "map.csv").code == 0
+    assert tables.read_csv(folder / "numscope-out/layers.csv", LayerRow)[0].tokens == 77
+
+
+@pytest.mark.parametrize("offset", [0, 10**20])
+def test_more_tokens_than_can_be_counted_are_refused_before_anything_is_measured(
+    offset: int, call: Call, folder: Path
+) -> None:
+    per_step = 4 if offset else 10**27
+    options = ("--tokens-per-step", per_step, "--step-offset", offset)
+    code, out, err = call("analyze", "dump", *options)
+    assert (code, out) == (2, "")
+    assert err.startswith("numscope: step 1 would be at ")
+    assert err.endswith("numscope counts to 9.223e+18\n")
+    assert not (folder / "numscope-out").exists()
+
+
+@pytest.mark.parametrize("offset", [-2, -(10**20)])
+def test_a_step_before_the_first_has_no_tokens_and_a_remark(
+    offset: int, call: Call, folder: Path
+) -> None:
+    options = ("--no-charts", "--tokens-per-step", 4, "--step-offset", offset)
+    code, _, err = call("analyze", "dump", *options)
+    assert code == 0
+    what = f"with a step offset of {offset} the tokens are below 0 at 1 of the steps found: 1"
+    assert f"warning: step_000001.safetensors: {what}\n" in err
+    assert tables.read_csv(folder / "numscope-out/layers.csv", LayerRow)[0].tokens is None
+
+
 def test_a_single_file_can_be_analysed(call: Call, folder: Path) -> None:
     done = call("analyze", "dump/step_000001.safetensors", "-o", "out", "--no-charts")
     assert done.code == 0
@@ -713,6 +744,10 @@ def test_an_option_that_cannot_be_meant_is_wrong_usage(
         ("step,token\n1,2\n", "has no column 'tokens'; it needs step and tokens"),
         ("step,tokens\n1,many\n", "cannot be read as step,tokens: invalid literal"),
         ("step,tokens\n1\n", "cannot be read as step,tokens: "),
+        ("", "holds no step; it needs the columns step and tokens, and a line per step"),
+        ("step,tokens\n", "holds no step; it needs the columns step and tokens"),
+        ("step,tokens\n1,5\n2,6\n1,7\n", "says that step 1 is at 5 tokens, and at 7"),
+        ("step,tokens\n1,-5\n", "says that step 1 is at -5 tokens; they are 0 or more"),
     ],
 )
 def test_a_bad_tokens_map_is_wrong_usage(content: str, why: str, call: Call, folder: Path) -> None:
