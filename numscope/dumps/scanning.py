@@ -6,7 +6,7 @@ No values are read here, and nothing is printed.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -119,10 +119,12 @@ def scan(
     NothingToDo
         If `path` does not exist or cannot be listed.
     UsageError
-        If `npy_dtype` is no floating-point type, `pattern` cannot be meant, or a step would be at
-        2^63 tokens or more.
+        If `npy_dtype` is no floating-point type, `pattern` cannot be meant, `layer_offset` names a
+        layout that there is not, or a step would be at 2^63 tokens or more.
     """
     layouts = layouts_with(pattern)
+    offsets = layer_offset if isinstance(layer_offset, Mapping) else {"": layer_offset}
+    _check_layouts(offsets, layouts)
     root, paths, problems = walk(path)
     origin = _Origin(
         root=root,
@@ -139,7 +141,6 @@ def scan(
         _look_at(gathered, origin, name, is_asked_for=len(paths) == 1)
     if on_progress is not None:
         on_progress(len(paths), len(paths))
-    offsets = layer_offset if isinstance(layer_offset, Mapping) else {"": layer_offset}
     settled = settle(gathered.found, Numbering(layers_per_stage, offsets))
     unknown = _steps_without_tokens(settled.refs, origin.tokens)
     return Scan(
@@ -164,6 +165,14 @@ class _Origin:
     tokens: Tokens
     sidecars: Sidecars
     npy_dtype: str | None
+
+
+def _check_layouts(offsets: Mapping[str, int], layouts: Sequence[Layout]) -> None:
+    """Refuse an offset for a layout that there is not."""
+    known = [layout.name for layout in layouts]
+    for name in offsets:
+        if name and name not in known:
+            raise UsageError(f"--layer-offset: no layout {name!r}; known are {', '.join(known)}")
 
 
 def _look_at(gathered: Gathered, origin: _Origin, path: str, *, is_asked_for: bool) -> None:
