@@ -48,12 +48,13 @@ class Cluster:
         function, items
             Both can be pickled. An item of a worker that dies is given to another one.
         instead
-            From an item that no worker survives, and a message, to its result.
+            From an item that no worker survives or that the function fails for, and a message, to
+            its result.
 
         Raises
         ------
         EngineError
-            If the cluster is lost, or its workers cannot run the function.
+            If the cluster is lost, or its workers cannot run the function at all.
         """
         from distributed import as_completed  # noqa: PLC0415 (an extra)
 
@@ -77,19 +78,33 @@ class Cluster:
             self._client.cancel(list(running))
 
     def _result(self, future: Future, item: T, instead: Callable[[T, str], U]) -> U:
-        from distributed import KilledWorker  # noqa: PLC0415 (an extra)
-
         if future.status in ("cancelled", "lost"):
             raise EngineError(f"the Dask scheduler at {self._where} is gone")
-        try:
-            result: U = future.result()
-        except KilledWorker:
-            return instead(item, "no Dask worker survived measuring it")
-        except ImportError as error:
+        if future.status == "error":
+            return instead(item, self._why(future.exception()))
+        result: U = future.result()
+        return result
+
+    def _why(self, error: Exception) -> str:
+        """What to say of an item that has failed with this error, if others may not.
+
+        Raises
+        ------
+        EngineError
+            If all would fail.
+        """
+        from distributed import KilledWorker  # noqa: PLC0415 (an extra)
+
+        if isinstance(error, EngineError):
+            raise error
+        if isinstance(error, ImportError):
             raise EngineError(
                 f"the Dask workers at {self._where} lack numscope: {error}; install it there too"
             ) from error
-        return result
+        if isinstance(error, KilledWorker):
+            return "no Dask worker survived measuring it"
+        text = " ".join(str(error).split())
+        return f"a Dask worker failed at it: {type(error).__name__}{text and ': '}{text}"
 
 
 @contextmanager

@@ -192,6 +192,46 @@ def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         pass
 
 
+def test_an_item_that_a_worker_fails_at_costs_no_other() -> None:
+    def work(item: int) -> int:
+        if item == 3:
+            raise MemoryError
+        if item == 5:
+            raise RuntimeError("too\nhot")
+        return item * item
+
+    def instead(item: int, message: str) -> int:
+        said[item] = message
+        return -item
+
+    said: dict[int, str] = {}
+    with connected(None, None, 1) as cluster:
+        results = sorted(cluster.map(work, range(40), instead))
+    assert results == sorted([-3, -5, *(n * n for n in range(40) if n not in {3, 5})])
+    assert said == {
+        3: "a Dask worker failed at it: MemoryError",
+        5: "a Dask worker failed at it: RuntimeError: too hot",
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (EngineError("another version"), "another version"),
+        (ModuleNotFoundError("No module named 'x'"), "lack numscope: No module named 'x'; install"),
+    ],
+)
+def test_what_all_workers_fail_at_ends_the_map(error: Exception, message: str) -> None:
+    def work(_: int) -> int:
+        raise error
+
+    def instead(_item: int, _message: str) -> int:
+        raise AssertionError
+
+    with connected(None, None, 1) as cluster, pytest.raises(EngineError, match=message):
+        list(cluster.map(work, range(4), instead))
+
+
 def test_a_local_cluster_is_started_if_none_is_named(
     dump: Path, tmp_path: Path, whole: dict[str, bytes]
 ) -> None:
