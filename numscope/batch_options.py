@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
 
@@ -82,6 +82,40 @@ def shard_of_slurm(environment: Mapping[str, str]) -> Shard:
             f" use --shard $SLURM_ARRAY_TASK_ID/N"
         )
     return Shard((task - first) // step + 1, count)
+
+
+def check_engine(
+    engine: Literal["threads", "dask"],
+    scheduler: str | None,
+    scheduler_file: Path | None,
+    jobs: int | None,
+    memory: int | None,
+) -> None:
+    """Refuse options that the engine could not follow.
+
+    Raises
+    ------
+    UsageError
+        If there are any.
+    """
+    has_scheduler = scheduler is not None or scheduler_file is not None
+    if engine != "dask":
+        if has_scheduler:
+            raise UsageError("--scheduler and --scheduler-file need --engine dask")
+        return
+    if scheduler is not None and scheduler_file is not None:
+        raise UsageError(
+            f"--scheduler {scheduler} and --scheduler-file {scheduler_file} both name a scheduler;"
+            " give one of them"
+        )
+    if has_scheduler and jobs is not None:
+        raise UsageError(
+            "--jobs is for threads of this machine; a named cluster has those of its workers"
+        )
+    if memory is not None:
+        raise UsageError(
+            "--memory is for --engine threads; a Dask worker has its own --memory-limit"
+        )
 
 
 def batch(command: F) -> F:

@@ -53,15 +53,22 @@ def threads(jobs: int | None, memory: int | None, work: Sequence[FileWork]) -> I
 
 
 @contextmanager
-def dask(scheduler: str | None, scheduler_file: Path | None, jobs: int | None) -> Iterator[Workers]:
-    """The workers of a Dask cluster, of a local one if none is named.
+def dask(
+    scheduler: str | None,
+    scheduler_file: Path | None,
+    jobs: int | None,
+    say: Callable[[str], object],
+) -> Iterator[Workers]:
+    """The workers of a Dask cluster, of a local one with `jobs` threads if none is named.
+
+    `say` is told, now and then, that there are none.
 
     Raises
     ------
     EngineError
         If there is none.
     """
-    with clusters.connected(scheduler, scheduler_file, _threads(jobs)) as cluster:
+    with clusters.connected(scheduler, scheduler_file, _threads(jobs), say) as cluster:
         yield _There(cluster)
 
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from numscope.batch_options import batch
+from numscope.batch_options import batch, check_engine
 from numscope.catalogue import FAMILIES
 from numscope.commands.ending import exit_code_of
 from numscope.commands.publishing import publish
 from numscope.commands.working import scanned, working
-from numscope.errors import NothingToDo, UsageError
+from numscope.errors import NothingToDo
 from numscope.options import (
     Command,
     Kinds,
@@ -131,8 +131,7 @@ def analyze(
     from numscope.runs import RunPlan
     from numscope.streaming import warm_up
 
-    if (scheduler or scheduler_file) and engine != "dask":
-        raise UsageError("--scheduler and --scheduler-file need --engine dask")
+    check_engine(engine, scheduler, scheduler_file, jobs, memory)
     with working(quiet=quiet, verbose=verbose, log_json=log_json) as (log, stopping):
         found = scanned(log, dump, **scan_options)
         growing = Growing(found)
@@ -157,7 +156,7 @@ def analyze(
         with log.waiting("compiling the loops, once per installation,"):
             warm_up(wanted[0].recipe)
         team = (
-            workers.dask(scheduler, scheduler_file, jobs)
+            workers.dask(scheduler, scheduler_file, jobs, log.note)
             if engine == "dask"
             else workers.threads(jobs, memory, work)
         )
