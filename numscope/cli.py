@@ -14,11 +14,12 @@ from typing import TextIO
 
 import click
 
+from numscope import starting
 from numscope.commands.analyze import analyze
 from numscope.commands.answering import stop_writing
 from numscope.commands.check import check
 from numscope.commands.compare import compare
-from numscope.commands.ending import INTERRUPTED, NOTHING_DONE, exit_code
+from numscope.commands.ending import NOTHING_DONE, exit_code
 from numscope.commands.export import export
 from numscope.commands.findings import findings
 from numscope.commands.merge import merge
@@ -28,6 +29,7 @@ from numscope.commands.report import report
 from numscope.commands.scan import scan
 from numscope.errors import NumscopeError
 from numscope.options import Commands
+from numscope.starting import INTERRUPTED
 from numscope.version import __version__
 
 
@@ -59,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # our threads are enough; NumPy reads this when imported
+    starting.finish()
     sys.exit(run(arguments))
 
 

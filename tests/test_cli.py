@@ -807,6 +807,31 @@ def test_an_interrupt_has_its_own_code(call: Call, monkeypatch: pytest.MonkeyPat
     assert err.endswith("numscope: interrupted\n")
 
 
+@pytest.mark.parametrize("module", ["difflib", "click"])  # early and late in what is imported
+@pytest.mark.parametrize("name", ["-m", "numscope"])
+def test_an_interrupt_while_it_starts_is_quiet(name: str, module: str, tmp_path: Path) -> None:
+    interrupting = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)\n"
+    (tmp_path / f"{module}.py").write_text(interrupting)
+    script = tmp_path / "numscope"
+    script.write_text("from numscope.cli import main\nmain()\n")
+    program = ["-m", "numscope"] if name == "-m" else [str(script)]
+    ended = subprocess.run(  # noqa: S603
+        [sys.executable, *program, "--help"],
+        check=False,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{REPOSITORY}"},
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
+def test_an_interrupt_of_others_that_import_the_package_is_theirs() -> None:
+    theirs = "import signal, numscope; assert signal.getsignal(2) is signal.default_int_handler"
+    done = subprocess.run([sys.executable, "-c", theirs], check=False, cwd=REPOSITORY)  # noqa: S603
+    assert done.returncode == 0
+
+
 def test_a_run_that_was_killed_can_be_repeated(
     call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,7 @@ PACKAGE = REPOSITORY / "numscope"
 #: Imports point only upward in this list, which is the one of DESIGN.md with what came later. A new
 #: module has its place in it, a package its own: inside it, imports are its own matter.
 ORDER = (
-    *("version", "errors", "formats", "recipes", "checks", "catalogue", "written"),
+    *("version", "starting", "errors", "formats", "recipes", "checks", "catalogue", "written"),
     *("recipe_files", "costs", "inputs", "roundings", "compiling", "extremes", "kernels"),
     *("expressions", "scales", "quantize", "measure", "panels", "tiling", "streaming", "dumps"),
     *(
@@ -198,7 +198,7 @@ def _attributes(name: str) -> set[str]:
         # Where numba looks for a cache, what SLURM says of a task, and threads that BLAS may have.
         ("os.environ", {"compiling", "batch_options", "cli"}),
         ("sys.exit", {"cli"}),
-        ("sys.argv", {"cli"}),
+        ("sys.argv", {"cli", "starting"}),
         ("sys.stdout", {"cli", "commands"}),
         ("click.echo", {"cli", "commands"}),
     ],
