@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 import numscope
-from numscope.capture import Capture, CaptureWarning
+from numscope.capture import Capture, CaptureWarning, sampling
 from numscope.capture.sampling import Sample
 from numscope.cli import run
 from numscope.errors import UsageError
@@ -197,6 +197,56 @@ def test_weights_are_those_of_the_forward_pass_and_their_gradients_the_sum(tmp_p
     }
     assert found[name, "weight", None, ""] == before
     assert found[name, "weight_gradient", None, ""] == gradient
+
+
+@pytest.mark.parametrize("reentrant", [None, False, True], ids=["", "checkpoint", "reentrant"])
+@pytest.mark.parametrize("kind", ["activation", "gradient"])
+def test_what_is_not_wanted_is_not_copied(
+    kind: str, reentrant: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied: list[int] = []
+    copy_of = sampling._copy
+
+    def watch(tensor: torch.Tensor) -> torch.Tensor:
+        copied.append(tensor.nbytes)
+        return copy_of(tensor)
+
+    monkeypatch.setattr(sampling, "_copy", watch)
+    trained = model(reentrant=reentrant)
+    with every_step(trained, tmp_path, kinds=[kind]) as capture:
+        with torch.no_grad():
+            trained.eval()(tokens(5))  # a validation, which is told by its having no gradients
+            trained.train()
+        for matrix in trained.matrices.values():
+            matrix.seen.clear()
+        copied.clear()
+        train_step(trained, microbatches=2)
+        recording = capture._session._recording
+        assert recording
+        held = recording._size
+        capture.step()
+    expected = {
+        name: each for name, each in seen(trained, microbatches=2).items() if name[1] == kind
+    }
+    assert_same(saved(tmp_path), expected)
+    wanted = sum(map(len, expected.values()))
+    if reentrant:  # to know a call again takes its input
+        assert sum(copied) > wanted
+    else:
+        assert sum(copied) == wanted
+        assert len(copied) == len(expected)
+    validation = sum(each.seen[0].x.nbytes for each in trained.matrices.values())
+    assert wanted <= held <= wanted + validation
+
+
+def test_no_gradient_is_missed_where_none_is_wanted(tmp_path: Path) -> None:
+    trained = model()
+    with every_step(trained, tmp_path, kinds=["activation"]) as capture:
+        logits = trained(tokens(0))
+        trained.layers[0].fc1(torch.ones(1, 1, 24))  # goes nowhere
+        trained.backward(loss_of(logits, tokens(0)))
+        capture.step()
+    assert {kind for _, kind, *_ in saved(tmp_path)} == {"activation"}
 
 
 def test_without_gradients_only_activations_are_saved(tmp_path: Path) -> None:

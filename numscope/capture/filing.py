@@ -97,7 +97,8 @@ def _numbered(calls: Sequence[Call]) -> Iterator[tuple[Kind, int, Kept]]:
     """The tensors of a module's calls: by the number of the call, further gradients behind them."""
     further = len(calls)
     for number, call in enumerate(calls):
-        yield "activation", number, call.activation
+        if call.activation:
+            yield "activation", number, call.activation
         for kept in call.gradients[:1]:
             yield "gradient", number, kept
         for kept in call.gradients[1:]:

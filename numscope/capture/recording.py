@@ -5,7 +5,7 @@ Hooks only look: they change no tensor, keep no graph, and raise nothing into th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -16,6 +16,7 @@ from numscope.capture.choosing import Chosen
 from numscope.capture.hooks import Hook, is_in_backward, is_same, tensors
 from numscope.capture.sampling import Kept, Sample, shard_of, take_all
 from numscope.capture.writing import DTYPES
+from numscope.dumps.refs import Kind
 
 
 @dataclass(slots=True)
@@ -25,16 +26,20 @@ class Call:
     Attributes
     ----------
     activation
-        Its input.
+        Its input; `None` if it is not wanted, and not needed either to know the call again.
     gradients
-        With respect to its output: one, or one for each backward pass through the same graph.
+        With respect to its output: one, or one for each backward pass through the same graph; none
+        if they are not wanted.
+    has_gradient
+        Whether there was one, wanted or not.
     is_awaiting
         Whether its output is watched for them. It is not yet while only a pass without gradients
         was seen, which activation checkpointing repeats with gradients.
     """
 
-    activation: Kept
+    activation: Kept | None = None
     gradients: list[Kept] = field(default_factory=list)
+    has_gradient: bool = False
     is_awaiting: bool = False
 
 
@@ -58,8 +63,9 @@ class Recording:
         Which rows of activations and gradients are.
     limit
         Bytes of the CPU's memory from which on no further call is captured.
-    has_weights, has_weight_gradients
-        Whether those are captured, too.
+    kinds
+        What is captured; nothing else is copied, but for inputs while they are needed to know a
+        call again that activation checkpointing repeats.
 
     Attributes
     ----------
@@ -83,9 +89,7 @@ class Recording:
         chosen: Sequence[Chosen],
         sample: Sample,
         limit: int,
-        *,
-        has_weights: bool = False,
-        has_weight_gradients: bool = False,
+        kinds: Collection[Kind],
     ) -> None:
         self.weights: dict[str, Kept] = {}
         self.weight_gradients: dict[str, Kept] = {}
@@ -94,7 +98,7 @@ class Recording:
         self.is_full = False
         self.failure = ""
         self._chosen, self._sample, self._limit = chosen, sample, limit
-        self._has_weights = has_weights
+        self._kinds = kinds
         self._microbatches: list[Microbatch] = []
         self._has_gradient = False  # since the last micro-batch began
         self._under_way: dict[str, list[Call | None]] = {each.name: [] for each in chosen}
@@ -103,7 +107,7 @@ class Recording:
         self._handles: list[Any] = []
         self._owners = _owners(chosen)
         self._put_hooks(model)
-        if has_weight_gradients:
+        if "weight_gradient" in kinds:
             self._put_weight_hooks()
 
     def _put_hooks(self, model: nn.Module) -> None:
@@ -144,7 +148,7 @@ class Recording:
         Such passes are those of a validation within the step.
         """
         passes = [each for each in self._microbatches if each]
-        return [each for each in passes if any(call.gradients for call in _calls(each))] or passes
+        return [each for each in passes if _has_gradient(each)] or passes
 
     def silent(self) -> list[str]:
         """The modules that were not called, as far as hooks can tell."""
@@ -152,12 +156,11 @@ class Recording:
 
     def bereft(self) -> list[str]:
         """The modules that got no gradient for an output which asked for one, where others did."""
-        passes = [each for each in self._microbatches if any(c.gradients for c in _calls(each))]
         names = {
             name
-            for each in passes
+            for each in filter(_has_gradient, self._microbatches)
             for name, calls in each.items()
-            if any(call.is_awaiting and not call.gradients for call in calls)
+            if any(call.is_awaiting and not call.has_gradient for call in calls)
         }
         return sorted(names)
 
@@ -189,7 +192,9 @@ class Recording:
             return
         if not self._microbatches or self._has_gradient:
             self._begin_microbatch()
-        call = Call(self._count(self._sample.take(x)))
+        call = Call()
+        if "activation" in self._kinds or not torch.is_grad_enabled():
+            call.activation = self._count(self._sample.take(x))
         self._microbatches[-1].setdefault(chosen.name, []).append(call)
         under_way[-1] = call
         if torch.is_autocast_enabled(x.device.type):
@@ -202,7 +207,7 @@ class Recording:
             if module is chosen.module and name not in self.shards:
                 weight = getattr(module, attribute)
                 self.shards[name] = shard_of(weight)
-                if self._has_weights:
+                if "weight" in self._kinds:
                     self.weights[name] = self._count(take_all(weight))
 
     def _repeated(self, chosen: Chosen, x: torch.Tensor) -> Call | None:
@@ -216,7 +221,9 @@ class Recording:
         if len(waiting) < 2:
             return waiting[0] if waiting else None
         values = self._sample.take(x).values
-        same = (call for call in waiting if is_same(call.activation.values, values))
+        same = (
+            call for call in waiting if call.activation and is_same(call.activation.values, values)
+        )
         return next(same, waiting[-1])
 
     def _after(self, chosen: Chosen, _module: nn.Module, _inputs: object, output: object) -> None:
@@ -226,15 +233,23 @@ class Recording:
         y = next((each for each in tensors([output]) if each.requires_grad), None)
         if call is not None and y is not None and not call.is_awaiting:
             call.is_awaiting = True
+            if "activation" not in self._kinds:
+                self._forget_activation(call)
             y.register_hook(Hook(self, Recording._on_gradient, call))
 
     def _on_gradient(self, call: Call, gradient: torch.Tensor) -> None:
-        self._has_gradient = True
-        call.gradients.append(self._count(self._sample.take(gradient)))
+        self._has_gradient = call.has_gradient = True
+        if "gradient" in self._kinds:
+            call.gradients.append(self._count(self._sample.take(gradient)))
 
     def _on_weight_gradient(self, name: str, weight: torch.Tensor) -> None:
         if weight.grad is not None:
             self.weight_gradients[name] = take_all(weight.grad)
+
+    def _forget_activation(self, call: Call) -> None:
+        if call.activation:
+            self._size -= call.activation.values.nbytes
+            call.activation = None
 
     def _count(self, kept: Kept) -> Kept:
         self._size += kept.values.nbytes
@@ -257,6 +272,5 @@ def _owners(chosen: Iterable[Chosen]) -> dict[str, tuple[nn.Module, str]]:
     return owners
 
 
-def _calls(microbatch: Microbatch) -> Iterator[Call]:
-    for calls in microbatch.values():
-        yield from calls
+def _has_gradient(microbatch: Microbatch) -> bool:
+    return any(call.has_gradient for calls in microbatch.values() for call in calls)

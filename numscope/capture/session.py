@@ -112,8 +112,7 @@ class Session:
             plan.chosen,
             plan.sample,
             plan.memory_limit,
-            has_weights="weight" in plan.kinds,
-            has_weight_gradients="weight_gradient" in plan.kinds,
+            plan.kinds,
         )
 
     def _let_go(self) -> Recording | None:
@@ -143,7 +142,7 @@ class Session:
                 f"{len(self._plan.chosen)} modules; hooks do not see what runs inside a compiled "
                 "function or a CUDA graph, nor a module whose weight is used without a call",
             )
-        if bereft:
+        if bereft and "gradient" in self._plan.kinds:
             self._say("bereft", f"step {step}: no gradient came to {_some(bereft)}")
         if "weight" in self._plan.kinds and not recording.weights:
             self._say("weight", f"step {step}: no module has a matrix for a weight, as in FSDP1")
