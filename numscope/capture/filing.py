@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from torch import distributed
 
+from numscope.capture.calls import Call
 from numscope.capture.plan import Plan
-from numscope.capture.recording import Call, Recording
+from numscope.capture.recording import Recording
 from numscope.capture.sampling import Kept
 from numscope.capture.writing import StepFile
 from numscope.dumps.refs import Kind

@@ -6,45 +6,18 @@ Hooks only look: they change no tensor, keep no graph, and raise nothing into th
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import nn
 
+from numscope.capture.calls import Call, Microbatch, has_gradient
 from numscope.capture.choosing import Chosen
 from numscope.capture.hooks import Hook, is_in_backward, is_same, tensors
-from numscope.capture.sampling import Kept, Sample, shard_of, take_all
+from numscope.capture.room import Room
+from numscope.capture.sampling import Kept, Sample, shard_of
 from numscope.capture.writing import DTYPES
 from numscope.dumps.refs import Kind
-
-
-@dataclass(slots=True)
-class Call:
-    """One call of a module in a forward pass.
-
-    Attributes
-    ----------
-    activation
-        Its input; `None` if it is not wanted, and not needed either to know the call again.
-    gradients
-        With respect to its output: one, or one for each backward pass through the same graph; none
-        if they are not wanted.
-    has_gradient
-        Whether there was one, wanted or not.
-    is_awaiting
-        Whether its output is watched for them. It is not yet while only a pass without gradients
-        was seen, which activation checkpointing repeats with gradients.
-    """
-
-    activation: Kept | None = None
-    gradients: list[Kept] = field(default_factory=list)
-    has_gradient: bool = False
-    is_awaiting: bool = False
-
-
-Microbatch: TypeAlias = dict[str, list[Call]]
-"""The calls of each module, by its name, in their order."""
 
 
 class Recording:
@@ -62,7 +35,8 @@ class Recording:
     sample
         Which rows of activations and gradients are.
     limit
-        Bytes of the CPU's memory from which on no further call is captured.
+        Bytes of the CPU's memory that all copies together take at most. A call is captured with
+        its gradient or not at all; after the first thing without room no further call is.
     kinds
         What is captured; nothing else is copied, but for inputs while they are needed to know a
         call again that activation checkpointing repeats.
@@ -77,8 +51,6 @@ class Recording:
         By module: which part of a distributed weight this rank has.
     autocast
         The types that autocast was to give to inputs.
-    is_full
-        Whether the limit was reached.
     failure
         Why nothing more was captured, `""` if all went well.
     """
@@ -95,16 +67,15 @@ class Recording:
         self.weight_gradients: dict[str, Kept] = {}
         self.shards: dict[str, str] = {}
         self.autocast: set[str] = set()
-        self.is_full = False
         self.failure = ""
-        self._chosen, self._sample, self._limit = chosen, sample, limit
+        self._chosen, self._sample, self._room = chosen, sample, Room(limit)
         self._kinds = kinds
         self._microbatches: list[Microbatch] = []
         self._has_gradient = False  # since the last micro-batch began
         self._under_way: dict[str, list[Call | None]] = {each.name: [] for each in chosen}
         self._ran: set[str] = set()
-        self._size = 0
         self._handles: list[Any] = []
+        self._has_stopped = False
         self._owners = _owners(chosen)
         self._put_hooks(model)
         if "weight_gradient" in kinds:
@@ -132,15 +103,20 @@ class Recording:
 
     def stop(self) -> None:
         """Remove the hooks; what still arrives is not looked at."""
-        self._limit = -1
+        self._has_stopped = True
         for handle in self._handles:
             handle.remove()
         self._handles = []
 
     @property
+    def is_full(self) -> bool:
+        """Whether there was something without room."""
+        return self._room.was_short
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing is captured any more."""
-        return self._limit < 0 or bool(self.failure)
+        return self._has_stopped or bool(self.failure)
 
     def microbatches(self) -> list[Microbatch]:
         """The calls of each micro-batch; without passes that had no gradients if others had some.
@@ -148,7 +124,7 @@ class Recording:
         Such passes are those of a validation within the step.
         """
         passes = [each for each in self._microbatches if each]
-        return [each for each in passes if _has_gradient(each)] or passes
+        return [each for each in passes if has_gradient(each)] or passes
 
     def silent(self) -> list[str]:
         """The modules that were not called, as far as hooks can tell."""
@@ -158,7 +134,7 @@ class Recording:
         """The modules that got no gradient for an output which asked for one, where others did."""
         names = {
             name
-            for each in filter(_has_gradient, self._microbatches)
+            for each in filter(has_gradient, self._microbatches)
             for name, calls in each.items()
             if any(call.is_awaiting and not call.has_gradient for call in calls)
         }
@@ -187,14 +163,15 @@ class Recording:
             under_way[-1] = self._repeated(chosen, x)
             return
         self._ran.add(chosen.name)
-        if self._size >= self._limit:
-            self.is_full = True
+        if self.is_full:
             return
-        if not self._microbatches or self._has_gradient:
-            self._begin_microbatch()
         call = Call()
         if "activation" in self._kinds or not torch.is_grad_enabled():
-            call.activation = self._count(self._sample.take(x))
+            call.activation = self._room.copy(x, self._sample)
+            if call.activation is None:
+                return
+        if not self._microbatches or self._has_gradient:
+            self._begin_microbatch()
         self._microbatches[-1].setdefault(chosen.name, []).append(call)
         under_way[-1] = call
         if torch.is_autocast_enabled(x.device.type):
@@ -207,8 +184,9 @@ class Recording:
             if module is chosen.module and name not in self.shards:
                 weight = getattr(module, attribute)
                 self.shards[name] = shard_of(weight)
-                if "weight" in self._kinds:
-                    self.weights[name] = self._count(take_all(weight))
+                kept = self._room.copy(weight) if "weight" in self._kinds else None
+                if kept:
+                    self.weights[name] = kept
 
     def _repeated(self, chosen: Chosen, x: torch.Tensor) -> Call | None:
         """The call that activation checkpointing repeats, if its output is not watched yet."""
@@ -235,25 +213,40 @@ class Recording:
             call.is_awaiting = True
             if "activation" not in self._kinds:
                 self._forget_activation(call)
+            if "gradient" in self._kinds:
+                # A call that is repeated gets its gradient next, or never.
+                size = 0 if is_in_backward() else self._sample.size_of(y)
+                if self._room.take(size):
+                    call.reserved = size
+                else:
+                    self._forget_activation(call)
             y.register_hook(Hook(self, Recording._on_gradient, call))
 
     def _on_gradient(self, call: Call, gradient: torch.Tensor) -> None:
         self._has_gradient = call.has_gradient = True
-        if "gradient" in self._kinds:
-            call.gradients.append(self._count(self._sample.take(gradient)))
+        if call.reserved is None:
+            return
+        self._room.free(call.reserved)
+        call.reserved = 0
+        kept = self._room.copy(gradient, self._sample)
+        if kept:
+            call.gradients.append(kept)
+        elif not call.gradients:
+            self._forget_activation(call)
 
     def _on_weight_gradient(self, name: str, weight: torch.Tensor) -> None:
-        if weight.grad is not None:
-            self.weight_gradients[name] = take_all(weight.grad)
+        if weight.grad is None:
+            return
+        if name in self.weight_gradients:  # this is the sum with one more
+            self._room.free(self.weight_gradients.pop(name).values.nbytes)
+        kept = self._room.copy(weight.grad)
+        if kept:
+            self.weight_gradients[name] = kept
 
     def _forget_activation(self, call: Call) -> None:
         if call.activation:
-            self._size -= call.activation.values.nbytes
+            self._room.free(call.activation.values.nbytes)
             call.activation = None
-
-    def _count(self, kept: Kept) -> Kept:
-        self._size += kept.values.nbytes
-        return kept
 
 
 def _owners(chosen: Iterable[Chosen]) -> dict[str, tuple[nn.Module, str]]:
@@ -270,7 +263,3 @@ def _owners(chosen: Iterable[Chosen]) -> dict[str, tuple[nn.Module, str]]:
                 name = each.name if attribute == "weight" else f"{each.name}.{attribute}"
                 owners[name] = (each.module, attribute)
     return owners
-
-
-def _has_gradient(microbatch: Microbatch) -> bool:
-    return any(call.has_gradient for calls in microbatch.values() for call in calls)

@@ -144,13 +144,14 @@ class Session:
             )
         if bereft and "gradient" in self._plan.kinds:
             self._say("bereft", f"step {step}: no gradient came to {_some(bereft)}")
-        if "weight" in self._plan.kinds and not recording.weights:
+        if "weight" in self._plan.kinds and not recording.weights and not recording.is_full:
             self._say("weight", f"step {step}: no module has a matrix for a weight, as in FSDP1")
         if recording.is_full:
             self._say(
                 "full",
-                f"step {step}: what came after {self._plan.memory_limit} bytes is left out; "
-                "capture fewer rows, modules or layers, or raise memory_limit",
+                f"step {step}: what did not fit into {self._plan.memory_limit} bytes, and what "
+                "came after it, is left out; capture fewer rows, modules or layers, or raise "
+                "memory_limit",
             )
 
     def _say(self, subject: str, message: str) -> None:
