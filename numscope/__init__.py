@@ -7,6 +7,11 @@
 
 from __future__ import annotations
 
+# ruff: noqa: E402 (what is imported after this may be interrupted)
+from numscope import starting
+
+starting.begin()
+
 from typing import TYPE_CHECKING
 
 # Bound here at once, since `numscope.measure`, `.quantize` and `.recipes` are modules too.

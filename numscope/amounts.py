@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from numscope.ranges import Ranges
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -147,15 +149,7 @@ def ranges(numbers: Iterable[int]) -> str:
     >>> ranges(range(17)), ranges([16, 0, 4, 8, 12]), ranges([0, 1, 2, 8, 9])
     ('0-16', '0,4,8,12,16', '0-2,8,9')
     """
-    runs: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ",".join(
-        f"{run[0]}-{run[-1]}" if len(run) > 2 else ",".join(map(str, run)) for run in runs
-    )
+    return str(Ranges.of(numbers))
 
 
 def span(numbers: Iterable[int]) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
 import click
 
@@ -18,7 +19,8 @@ from numscope.shards import Shard, parse
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)i?B?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)([KMGT]?)i?B?", re.IGNORECASE)
+_TASK_NUMBER = re.compile(r"\d{1,18}")
 
 
 class ShardType(click.ParamType[Shard]):
@@ -47,8 +49,11 @@ class Size(click.ParamType[int]):
         """The bytes."""
         match = _SIZE.fullmatch(str(value).strip())
         if not match:
-            self.fail(f"{value!r} is not a size such as 500M or 4G", param, ctx)
-        return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+            self.fail(f"{str(value)[:40]!r} is not a size such as 500M or 4G", param, ctx)
+        size = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+        if not size:
+            self.fail(f"{value!r} is no memory at all; give a size such as 500M or 4G", param, ctx)
+        return size
 
 
 def shard_of_slurm(environment: Mapping[str, str]) -> Shard:
@@ -59,19 +64,59 @@ def shard_of_slurm(environment: Mapping[str, str]) -> Shard:
     UsageError
         If it is no such task, or the array has gaps.
     """
-    names = ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT")
-    if not all(environment.get(name, "").isdigit() for name in names):
-        raise UsageError(f"this is no task of a job array: {names[0]} and {names[1]} are not set")
-    task, count = (int(environment[name]) for name in names)
-    first = int(environment.get("SLURM_ARRAY_TASK_MIN", 1))
-    step = int(environment.get("SLURM_ARRAY_TASK_STEP", 1))
-    last = int(environment.get("SLURM_ARRAY_TASK_MAX", first + (count - 1) * step))
+
+    def number(word: str, otherwise: int | None = None) -> int:
+        name = f"SLURM_ARRAY_TASK_{word}"
+        text = environment.get(name, "" if otherwise is None else str(otherwise))
+        if not text:
+            raise UsageError(f"this is no task of a job array: {name} is not set")
+        if not _TASK_NUMBER.fullmatch(text):
+            raise UsageError(f"this is no task of a job array: {name} is {text[:40]!r}, no number")
+        return int(text)
+
+    task, count = number("ID"), number("COUNT")
+    first, step = number("MIN", 1), max(1, number("STEP", 1))  # 0 only where there is one task
+    last = number("MAX", first + (count - 1) * step)
     if last != first + (count - 1) * step or (task - first) % step:
         raise UsageError(
             f"the job array {first}-{last} has {count} tasks, so it has gaps;"
             f" use --shard $SLURM_ARRAY_TASK_ID/N"
         )
     return Shard((task - first) // step + 1, count)
+
+
+def check_engine(
+    engine: Literal["threads", "dask"],
+    scheduler: str | None,
+    scheduler_file: Path | None,
+    jobs: int | None,
+    memory: int | None,
+) -> None:
+    """Refuse options that the engine could not follow.
+
+    Raises
+    ------
+    UsageError
+        If there are any.
+    """
+    has_scheduler = scheduler is not None or scheduler_file is not None
+    if engine != "dask":
+        if has_scheduler:
+            raise UsageError("--scheduler and --scheduler-file need --engine dask")
+        return
+    if scheduler is not None and scheduler_file is not None:
+        raise UsageError(
+            f"--scheduler {scheduler} and --scheduler-file {scheduler_file} both name a scheduler;"
+            " give one of them"
+        )
+    if has_scheduler and jobs is not None:
+        raise UsageError(
+            "--jobs is for threads of this machine; a named cluster has those of its workers"
+        )
+    if memory is not None:
+        raise UsageError(
+            "--memory is for --engine threads; a Dask worker has its own --memory-limit"
+        )
 
 
 def batch(command: F) -> F:

@@ -14,13 +14,13 @@ from typing import TextIO
 
 import click
 
-from numscope import streams
+from numscope import starting, streams
 from numscope.commands.advise import advise
 from numscope.commands.analyze import analyze
 from numscope.commands.answering import stop_writing
 from numscope.commands.check import check
 from numscope.commands.compare import compare
-from numscope.commands.ending import INTERRUPTED, NOTHING_DONE, exit_code
+from numscope.commands.ending import NOTHING_DONE, exit_code
 from numscope.commands.export import export
 from numscope.commands.findings import findings
 from numscope.commands.merge import merge
@@ -30,6 +30,7 @@ from numscope.commands.report import report
 from numscope.commands.scan import scan
 from numscope.errors import NumscopeError
 from numscope.options import Commands
+from numscope.starting import INTERRUPTED
 from numscope.version import __version__
 
 
@@ -62,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     streams.settle()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # our threads are enough; NumPy reads this when imported
+    starting.finish()
     sys.exit(run(arguments))
 
 

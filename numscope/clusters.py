@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,13 +18,18 @@ from typing import TYPE_CHECKING, TypeVar
 from numscope.errors import EngineError
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client, Future, as_completed
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 #: Seconds that a scheduler has to answer.
 _PATIENCE = 6.0
+#: Seconds between two looks for a result while there is none.
+_GLANCE = 0.01
+#: Seconds without a result after which it is asked whether there is a worker, and without one
+#: before that is said again.
+_LONG, _VERY_LONG = 5.0, 60.0
 #: So many items per thread of the cluster are on their way at once, and at least so many in all.
 _AHEAD, _LEAST_AHEAD = 3, 16
 
@@ -31,9 +37,10 @@ _AHEAD, _LEAST_AHEAD = 3, 16
 class Cluster:
     """A connection to a cluster; see `connected`."""
 
-    def __init__(self, client: Client, where: str) -> None:
+    def __init__(self, client: Client, where: str, say: Callable[[str], object]) -> None:
         self._client = client
         self._where = where
+        self._say = say
 
     def map(
         self,
@@ -48,12 +55,13 @@ class Cluster:
         function, items
             Both can be pickled. An item of a worker that dies is given to another one.
         instead
-            From an item that no worker survives, and a message, to its result.
+            From an item that no worker survives or that the function fails for, and a message, to
+            its result.
 
         Raises
         ------
         EngineError
-            If the cluster is lost, or its workers cannot run the function.
+            If the cluster is lost, or its workers cannot run the function at all.
         """
         from distributed import as_completed  # noqa: PLC0415 (an extra)
 
@@ -64,36 +72,76 @@ class Cluster:
         try:
             while True:
                 if len(running) <= room // 2:
-                    room = max(_AHEAD * sum(self._client.nthreads().values()), _LEAST_AHEAD)
+                    room = max(_AHEAD * self._threads(), _LEAST_AHEAD)
                     for item in islice(waiting, room - len(running)):
                         future = self._client.submit(function, item, pure=False)
                         running[future] = item
                         done.add(future)
                 if not running:
                     return
+                self._wait(done)
                 future = next(done)
                 yield self._result(future, running.pop(future), instead)
         finally:
             self._client.cancel(list(running))
 
-    def _result(self, future: Future, item: T, instead: Callable[[T, str], U]) -> U:
-        from distributed import KilledWorker  # noqa: PLC0415 (an extra)
+    def _wait(self, done: as_completed) -> None:
+        """Wait for a result; while there is no worker that could give one, say so now and then."""
+        look, spoken = time.monotonic() + _LONG, -math.inf
+        while not done.has_ready():
+            time.sleep(_GLANCE)
+            now = time.monotonic()
+            if now < look:
+                continue
+            look = now + _LONG
+            if now - spoken >= _VERY_LONG and not self._threads():
+                self._say(f"no worker is at the Dask scheduler at {self._where}: waiting for one")
+                spoken = now
 
+    def _threads(self) -> int:
+        """How many threads the cluster has now."""
+        try:
+            return sum(self._client.nthreads().values())
+        except OSError as error:
+            raise EngineError(f"the Dask scheduler at {self._where} is gone") from error
+
+    def _result(self, future: Future, item: T, instead: Callable[[T, str], U]) -> U:
         if future.status in ("cancelled", "lost"):
             raise EngineError(f"the Dask scheduler at {self._where} is gone")
-        try:
-            result: U = future.result()
-        except KilledWorker:
-            return instead(item, "no Dask worker survived measuring it")
-        except ImportError as error:
+        if future.status == "error":
+            return instead(item, self._why(future.exception()))
+        result: U = future.result()
+        return result
+
+    def _why(self, error: Exception) -> str:
+        """What to say of an item that has failed with this error, if others may not.
+
+        Raises
+        ------
+        EngineError
+            If all would fail.
+        """
+        from distributed import KilledWorker  # noqa: PLC0415 (an extra)
+
+        if isinstance(error, EngineError):
+            raise error
+        if isinstance(error, ImportError):
             raise EngineError(
                 f"the Dask workers at {self._where} lack numscope: {error}; install it there too"
             ) from error
-        return result
+        if isinstance(error, KilledWorker):
+            return "no Dask worker survived measuring it"
+        text = " ".join(str(error).split())
+        return f"a Dask worker failed at it: {type(error).__name__}{text and ': '}{text}"
 
 
 @contextmanager
-def connected(scheduler: str | None, scheduler_file: Path | None, jobs: int) -> Iterator[Cluster]:
+def connected(
+    scheduler: str | None,
+    scheduler_file: Path | None,
+    jobs: int,
+    say: Callable[[str], object] = lambda _: None,
+) -> Iterator[Cluster]:
     """The cluster of that scheduler, or a local one for as long as the context lasts.
 
     Parameters
@@ -102,6 +150,8 @@ def connected(scheduler: str | None, scheduler_file: Path | None, jobs: int) -> 
         The scheduler's address, or the file that it has written it to; a local cluster if neither.
     jobs
         How many threads a local cluster has.
+    say
+        Told, now and then, that there is no worker.
 
     Raises
     ------
@@ -130,14 +180,14 @@ def connected(scheduler: str | None, scheduler_file: Path | None, jobs: int) -> 
             ) as cluster,
             Client(cluster) as client,
         ):
-            yield Cluster(client, "this machine")
+            yield Cluster(client, "this machine", say)
         return
     try:
         client = Client(scheduler, timeout=_PATIENCE)
     except (OSError, ValueError) as error:
         raise EngineError(f"no Dask scheduler answers at {scheduler}") from error
     with client:
-        yield Cluster(client, scheduler)
+        yield Cluster(client, scheduler, say)
 
 
 def _address_in(file: Path) -> str:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import csv
 import os
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from numscope.errors import RecipeError
+from numscope import ranges
+from numscope.errors import RecipeError, UsageError
+from numscope.ranges import Ranges
 from numscope.recipes import Recipe, Tile
 from numscope.written import parse, parse_tile
 
@@ -55,36 +56,22 @@ KINDS = ("activation", "gradient", "weight", "output", "input_gradient", "weight
 #: The parameter that holds the recipes of files, by name.
 _OWN = "own"
 
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
-_MOST_NUMBERS = 1_000_000
 
-
-class Numbers(ParamType[frozenset[int]]):
+class Numbers(ParamType[Ranges]):
     """A list of numbers and ranges: `0,4,8,12,16`, `0-16`, `0-3,16`."""
 
     name = "numbers"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> frozenset[int]:
+    ) -> Ranges:
         """The numbers."""
-        if not isinstance(value, str):
-            return frozenset(value)
-        numbers: set[int] = set()
-        for part in value.split(","):
-            match = _RANGE.fullmatch(part.strip())
-            if not match:
-                self.fail(f"{value!r} is not a list such as 0,4,8 or 0-16", param, ctx)
-            first, last = int(match[1]), int(match[2] or match[1])
-            if last < first or last - first >= _MOST_NUMBERS:
-                self.fail(
-                    f"{part.strip()!r} is not a range from small to large, of at most"
-                    f" {_MOST_NUMBERS:,} numbers",
-                    param,
-                    ctx,
-                )
-            numbers.update(range(first, last + 1))
-        return frozenset(numbers)
+        if isinstance(value, Ranges):
+            return value
+        try:
+            return ranges.parse(value)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
 
 
 class TileType(ParamType[Tile]):
@@ -146,12 +133,34 @@ class TokensMap(ParamType[dict[int, int]]):
         """Tokens by step."""
         try:
             with Path(value).open(encoding="utf-8-sig", newline="") as file:
-                records = list(csv.DictReader(file))
-            return {int(record["step"]): int(record["tokens"]) for record in records}
+                lines = csv.DictReader(file)
+                records = [(int(line["step"]), int(line["tokens"])) for line in lines]
+            return _by_step(records)
+        except UsageError as error:
+            self.fail(f"{value} {error}", param, ctx)
         except KeyError as error:
             self.fail(f"{value} has no column {error}; it needs step and tokens", param, ctx)
         except (OSError, ValueError, TypeError, csv.Error) as error:
             self.fail(f"{value} cannot be read as step,tokens: {error}", param, ctx)
+
+
+def _by_step(records: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """The tokens of each step, of which there is one number at least.
+
+    Raises
+    ------
+    UsageError
+        If there is none, or a step cannot have its tokens.
+    """
+    tokens: dict[int, int] = {}
+    for step, count in records:
+        if count < 0:
+            raise UsageError(f"says that step {step} is at {count} tokens; they are 0 or more")
+        if tokens.setdefault(step, count) != count:
+            raise UsageError(f"says that step {step} is at {tokens[step]} tokens, and at {count}")
+    if not tokens:
+        raise UsageError("holds no step; it needs the columns step and tokens, and a line per step")
+    return tokens
 
 
 class LayerOffset(ParamType[int | dict[str, int]]):

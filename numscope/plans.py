@@ -7,7 +7,7 @@ file or measures.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from numscope.dumps import Kind, Problem, Scan, TensorRef
 from numscope.dumps.sources import Stamp
 from numscope.dumps.summaries import nbytes_of
 from numscope.errors import NothingToDo
+from numscope.ranges import Ranges
 from numscope.recipes import Recipe, Tile
 from numscope.written import fields_text, parse, weight_tile
 
@@ -47,8 +48,8 @@ class Selection:
     """
 
     kinds: tuple[Kind, ...] = DEFAULT_KINDS
-    layers: frozenset[int] | None = None
-    steps: frozenset[int] | None = None
+    layers: Collection[int] | None = None
+    steps: Collection[int] | None = None
     module: str | None = None
 
     def takes(self, ref: TensorRef) -> bool:
@@ -248,9 +249,7 @@ def _absent(found: Scan, selection: Selection) -> list[Problem]:
         ("layer", selection.layers, {ref.layer for ref in found}),
         ("step", selection.steps, {ref.step for ref in found}),
     ):
-        asked = wanted or frozenset()
-        single = {n for n in asked if n - 1 not in asked and n + 1 not in asked}
-        missing = single - present
+        missing = set(Ranges.of(wanted or ()).single) - present
         if missing:
             remarks.append(
                 Problem(found.root, f"has no {word} {amounts.ranges(missing)}", failure=False)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numscope.errors import UsageError
+from numscope.ranges import parse_range
 from numscope.tables import LAYER_COLUMNS, LayerRow
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _RULE = re.compile(
     r"\s*(?P<metric>\w+)\s*(?:\[(?P<where>[^\]]*)\])?\s*(?P<sign><=|>=|<|>)\s*(?P<limit>\S+)\s*"
 )
 _TILE = re.compile(r"(\d+|\*)x(\d+|\*)")
-_LAYER = re.compile(r"(?:layers?[ =]?)?(\d+)(?:-(\d+))?")
+_LAYER = re.compile(r"(?:layers?[ =]?)?(\d+(?:-\d+)?)")
 #: The columns that hold a number that a rule can be about.
 METRICS = LAYER_COLUMNS[LAYER_COLUMNS.index("count") :]
 
@@ -196,7 +197,8 @@ def _condition(word: str, recipes: Sequence[str]) -> tuple[str, Any]:
         return "tile", word
     layers = _LAYER.fullmatch(word)
     if layers:
-        return "layers", (int(layers[1]), int(layers[2] or layers[1]))
+        span = parse_range(layers[1])
+        return "layers", (span[0], span[-1])
     return "kind", word.removesuffix("s")
 
 

@@ -60,7 +60,7 @@ def smoothed(table: Series, points: int) -> Series:
 
 def selected(table: Series, layers: Collection[int] | None) -> Series:
     """The table of those of these layers that it has; of all its layers if `None`."""
-    if layers is None or set(table.layers) <= set(layers):
+    if layers is None or all(layer in layers for layer in table.layers):
         return table
     kept = [j for j, layer in enumerate(table.layers) if layer in layers]
     return replace(

@@ -46,25 +46,34 @@ def threads(jobs: int | None, memory: int | None, work: Sequence[FileWork]) -> I
         What they will measure.
     """
     recipes = {each.recipe for file in work for _, planned in file.tensors for each in planned}
-    allowed = memory or int(resources.usable_memory() * _MEMORY_SHARE)
-    counts = resources.threads(
-        jobs or resources.usable_cpus(), allowed, streaming.working_bytes(recipes)
-    )
+    allowed = int(resources.usable_memory() * _MEMORY_SHARE) if memory is None else memory
+    counts = resources.threads(_threads(jobs), allowed, streaming.working_bytes(recipes))
     with Threads(*counts) as engine:
         yield _Here(engine)
 
 
 @contextmanager
-def dask(scheduler: str | None, scheduler_file: Path | None, jobs: int | None) -> Iterator[Workers]:
-    """The workers of a Dask cluster, of a local one if none is named.
+def dask(
+    scheduler: str | None,
+    scheduler_file: Path | None,
+    jobs: int | None,
+    say: Callable[[str], object],
+) -> Iterator[Workers]:
+    """The workers of a Dask cluster, of a local one with `jobs` threads if none is named.
+
+    `say` is told, now and then, that there are none.
 
     Raises
     ------
     EngineError
         If there is none.
     """
-    with clusters.connected(scheduler, scheduler_file, jobs or resources.usable_cpus()) as cluster:
+    with clusters.connected(scheduler, scheduler_file, _threads(jobs), say) as cluster:
         yield _There(cluster)
+
+
+def _threads(jobs: int | None) -> int:
+    return resources.usable_cpus() if jobs is None else jobs
 
 
 class _Here:

@@ -268,6 +268,12 @@ def test_a_file_that_comes_between_two_shards_is_not_forgotten(tmp_path: Path, c
         ({"ID": "14", "COUNT": "3", "MIN": "10", "MAX": "14", "STEP": "2"}, 0, "shard 3/3: 4 of 4"),
         ({"ID": "1", "COUNT": "3"}, 0, "shard 1/3: 4 of 4"),
         ({"ID": "5", "COUNT": "2", "MIN": "3", "MAX": "5", "STEP": "1"}, 2, "it has gaps"),
+        ({"ID": "7", "COUNT": "1", "MIN": "7", "MAX": "7", "STEP": "0"}, 0, "12/12 files"),
+        ({"ID": "5", "COUNT": "2", "MIN": "4", "MAX": "5", "STEP": "x"}, 2, "TASK_STEP is 'x', no"),
+        ({"ID": "2", "COUNT": "3", "MIN": "x"}, 2, "SLURM_ARRAY_TASK_MIN is 'x', no number"),
+        ({"ID": "2", "COUNT": "3", "MAX": ""}, 2, "SLURM_ARRAY_TASK_MAX is not set"),
+        ({"ID": "²", "COUNT": "3"}, 2, "SLURM_ARRAY_TASK_ID is '²', no number"),
+        ({"ID": "9" * 5000, "COUNT": "3"}, 2, "SLURM_ARRAY_TASK_ID is '999"),
         ({}, 2, "this is no task of a job array"),
     ],
 )

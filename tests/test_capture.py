@@ -7,6 +7,7 @@ import gc
 import json
 import pickle
 import re
+import weakref
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 import numscope
-from numscope.capture import Capture, CaptureWarning
+from numscope.capture import Capture, CaptureWarning, sampling
 from numscope.capture.sampling import Sample
 from numscope.cli import run
 from numscope.errors import UsageError
@@ -197,6 +198,56 @@ def test_weights_are_those_of_the_forward_pass_and_their_gradients_the_sum(tmp_p
     }
     assert found[name, "weight", None, ""] == before
     assert found[name, "weight_gradient", None, ""] == gradient
+
+
+@pytest.mark.parametrize("reentrant", [None, False, True], ids=["", "checkpoint", "reentrant"])
+@pytest.mark.parametrize("kind", ["activation", "gradient"])
+def test_what_is_not_wanted_is_not_copied(
+    kind: str, reentrant: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied: list[int] = []
+    copy_of = sampling._copy
+
+    def watch(tensor: torch.Tensor) -> torch.Tensor:
+        copied.append(tensor.nbytes)
+        return copy_of(tensor)
+
+    monkeypatch.setattr(sampling, "_copy", watch)
+    trained = model(reentrant=reentrant)
+    with every_step(trained, tmp_path, kinds=[kind]) as capture:
+        with torch.no_grad():
+            trained.eval()(tokens(5))  # a validation, which is told by its having no gradients
+            trained.train()
+        for matrix in trained.matrices.values():
+            matrix.seen.clear()
+        copied.clear()
+        train_step(trained, microbatches=2)
+        recording = capture._session._recording
+        assert recording
+        held = recording._room.taken
+        capture.step()
+    expected = {
+        name: each for name, each in seen(trained, microbatches=2).items() if name[1] == kind
+    }
+    assert_same(saved(tmp_path), expected)
+    wanted = sum(map(len, expected.values()))
+    if reentrant:  # to know a call again takes its input
+        assert sum(copied) > wanted
+    else:
+        assert sum(copied) == wanted
+        assert len(copied) == len(expected)
+    validation = sum(each.seen[0].x.nbytes for each in trained.matrices.values())
+    assert wanted <= held <= wanted + validation
+
+
+def test_no_gradient_is_missed_where_none_is_wanted(tmp_path: Path) -> None:
+    trained = model()
+    with every_step(trained, tmp_path, kinds=["activation"]) as capture:
+        logits = trained(tokens(0))
+        trained.layers[0].fc1(torch.ones(1, 1, 24))  # goes nowhere
+        trained.backward(loss_of(logits, tokens(0)))
+        capture.step()
+    assert {kind for _, kind, *_ in saved(tmp_path)} == {"activation"}
 
 
 def test_without_gradients_only_activations_are_saved(tmp_path: Path) -> None:
@@ -563,18 +614,85 @@ def test_warnings_that_are_errors_do_not_end_training(
     assert "cannot be written: Not a directory" in caplog.text
 
 
-def test_more_than_the_memory_limit_is_left_out(tmp_path: Path) -> None:
-    trained = model()
-    capture = every_step(trained, tmp_path, memory_limit=20_000)
+@pytest.fixture
+def most_held(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The bytes of all copies that there are at once, and the most of these so far."""
+    held = [0, 0]
+    copy_of = sampling._copy
+
+    def free(size: int) -> None:
+        held[0] -= size
+
+    def watch(tensor: torch.Tensor) -> torch.Tensor:
+        copied = copy_of(tensor)
+        weakref.finalize(copied, free, copied.nbytes)
+        held[0] += copied.nbytes
+        held[1] = max(held)
+        return copied
+
+    monkeypatch.setattr(sampling, "_copy", watch)
+    return held
+
+
+@pytest.mark.parametrize("rows", [None, 128])
+@pytest.mark.parametrize("reentrant", [None, False, True], ids=["", "checkpoint", "reentrant"])
+@pytest.mark.parametrize("limit", [5000, 20_000, 50_000])
+def test_more_than_the_memory_limit_is_left_out(
+    limit: int, reentrant: bool | None, rows: int | None, tmp_path: Path, most_held: list[int]
+) -> None:
+    trained = model(reentrant=reentrant)
+    capture = every_step(trained, tmp_path, memory_limit=limit, rows=rows)
     train_step(trained, microbatches=3)
-    with pytest.warns(CaptureWarning, match="step 0: what came after 20000 bytes is left out"):
+    with pytest.warns(CaptureWarning, match=f"step 0: what did not fit into {limit} bytes, and"):
         capture.step()
     capture.close()
-    found, expected = saved(tmp_path), seen(trained, microbatches=3)
-    assert 0 < len(found) < len(expected)
-    calls = {(module, slot) for module, _, _, slot in found}
-    assert all((module, "gradient", None, slot) for module, slot in calls)
-    assert sum(map(len, found.values())) < 2 * 20_000 + 20_000
+    found, expected = saved(tmp_path) if names(tmp_path) else {}, seen(trained, microbatches=3)
+    assert len(found) < len(expected)
+    assert {key: expected[key] for key in found} == found
+    pairs = {(module, microbatch, slot) for module, _, microbatch, slot in found}
+    assert len(found) == 2 * len(pairs), "a call is there with its gradient"
+    size = sum(map(len, found.values()))
+    assert limit - 10_000 < size <= limit
+    repeated = 48 * 16 * 4 * 4 if reentrant else 0  # a call is known again by a copy of its input
+    assert most_held[1] <= limit + repeated
+
+
+@pytest.mark.parametrize("kind", ["weight", "weight_gradient"])
+def test_weights_and_their_gradients_are_limited_too(
+    kind: str, tmp_path: Path, most_held: list[int]
+) -> None:
+    trained = model()
+    one = trained.layers[0].fc1.weight.nbytes
+    limit = 3 * one + one // 2
+    capture = every_step(trained, tmp_path, kinds=[kind], memory_limit=limit)
+    train_step(trained, microbatches=2)
+    with pytest.warns(CaptureWarning, match="did not fit into") as warned:
+        capture.step()
+    capture.close()
+    assert len(warned) == 1
+    found = saved(tmp_path)
+    assert len(found) == 3
+    for (module, *_), values in found.items():
+        weight = trained.get_submodule(module).weight
+        assert [values] == bits([weight if kind == "weight" else weight.grad])
+    assert most_held[1] == 3 * one
+
+
+def test_gradients_of_a_second_backward_pass_are_limited_too(
+    tmp_path: Path, most_held: list[int]
+) -> None:
+    trained = model()
+    batch = tokens(0)
+    limit = 20_000
+    capture = every_step(trained, tmp_path, layers=[1], memory_limit=limit)
+    logits = trained(batch)
+    for _ in range(4):
+        trained.backward(logits.square().mean(), retain_graph=True)
+    with pytest.warns(CaptureWarning, match="did not fit into"):
+        capture.step()
+    capture.close()
+    assert limit - 10_000 < sum(map(len, saved(tmp_path).values())) <= limit
+    assert most_held[1] <= limit
 
 
 def test_modules_that_hooks_do_not_see_are_named(tmp_path: Path) -> None:

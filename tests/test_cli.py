@@ -255,6 +255,37 @@ def test_several_recipes_end_side_by_side(call: Call, folder: Path) -> None:
     assert (folder / "out" / "recipes.csv").read_bytes() == kept
 
 
+def test_a_step_may_be_in_the_tokens_map_twice_if_both_agree(call: Call, folder: Path) -> None:
+    (folder / "map.csv").write_text("step,tokens\n1,77\n1,77\n")
+    assert call("analyze", "dump", "--no-charts", "--tokens-map", "map.csv").code == 0
+    assert tables.read_csv(folder / "numscope-out/layers.csv", LayerRow)[0].tokens == 77
+
+
+@pytest.mark.parametrize("offset", [0, 10**20])
+def test_more_tokens_than_can_be_counted_are_refused_before_anything_is_measured(
+    offset: int, call: Call, folder: Path
+) -> None:
+    per_step = 4 if offset else 10**27
+    options = ("--tokens-per-step", per_step, "--step-offset", offset)
+    code, out, err = call("analyze", "dump", *options)
+    assert (code, out) == (2, "")
+    assert err.startswith("numscope: step 1 would be at ")
+    assert err.endswith("numscope counts to 9.223e+18\n")
+    assert not (folder / "numscope-out").exists()
+
+
+@pytest.mark.parametrize("offset", [-2, -(10**20)])
+def test_a_step_before_the_first_has_no_tokens_and_a_remark(
+    offset: int, call: Call, folder: Path
+) -> None:
+    options = ("--no-charts", "--tokens-per-step", 4, "--step-offset", offset)
+    code, _, err = call("analyze", "dump", *options)
+    assert code == 0
+    what = f"with a step offset of {offset} the tokens are below 0 at 1 of the steps found: 1"
+    assert f"warning: step_000001.safetensors: {what}\n" in err
+    assert tables.read_csv(folder / "numscope-out/layers.csv", LayerRow)[0].tokens is None
+
+
 def test_a_single_file_can_be_analysed(call: Call, folder: Path) -> None:
     done = call("analyze", "dump/step_000001.safetensors", "-o", "out", "--no-charts")
     assert done.code == 0
@@ -697,11 +728,19 @@ def test_the_same_run_again_replaces_its_results(call: Call, folder: Path) -> No
         (["--layers", "a"], "'--layers': 'a' is not a list such as 0,4,8 or 0-16"),
         (["--layers", "0,,4"], "'--layers': '0,,4' is not a list such as 0,4,8 or 0-16"),
         (["--layers", "-1"], "'--layers': '-1' is not a list such as 0,4,8 or 0-16"),
-        (["--steps", "5-2"], "'--steps': '5-2' is not a range from small to large, of at"),
+        (["--layers", "9" * 5000], f"'--layers': '{'9' * 40}'… has numbers of more than 18"),
+        (
+            ["--tile", f"1x{'9' * 5000}"],
+            "'--tile': a tile's rows and columns have at most 18 digits",
+        ),
+        (["--steps", "5-2"], "'--steps': '5-2' is not a range from small to large"),
         (
             ["--kinds", "activations"],
             "'--kinds': 'activations' is no kind; known are activation, gradient, weight, output",
         ),
+        (["--memory", "0"], "'--memory': '0' is no memory at all; give a size such as 500M or 4G"),
+        (["--memory", "0.0001K"], "'--memory': '0.0001K' is no memory at all"),
+        (["--memory", "9" * 400], f"'--memory': '{'9' * 40}' is not a size such as 500M or 4G"),
         (["--jobs", "0"], "'--jobs': 0 is not in the range x>=1."),
         (["--tokens-per-step", "0"], "'--tokens-per-step': 0 is not in the range x>=1."),
         (
@@ -726,6 +765,10 @@ def test_an_option_that_cannot_be_meant_is_wrong_usage(
         ("step,token\n1,2\n", "has no column 'tokens'; it needs step and tokens"),
         ("step,tokens\n1,many\n", "cannot be read as step,tokens: invalid literal"),
         ("step,tokens\n1\n", "cannot be read as step,tokens: "),
+        ("", "holds no step; it needs the columns step and tokens, and a line per step"),
+        ("step,tokens\n", "holds no step; it needs the columns step and tokens"),
+        ("step,tokens\n1,5\n2,6\n1,7\n", "says that step 1 is at 5 tokens, and at 7"),
+        ("step,tokens\n1,-5\n", "says that step 1 is at -5 tokens; they are 0 or more"),
     ],
 )
 def test_a_bad_tokens_map_is_wrong_usage(content: str, why: str, call: Call, folder: Path) -> None:
@@ -815,6 +858,15 @@ def test_an_unknown_dtype_lists_the_known_ones(call: Call) -> None:
     assert err.startswith("numscope: unknown dtype 'bf16'; known are float64, float32, ")
 
 
+def test_steps_may_be_as_many_as_a_run_has(call: Call, folder: Path) -> None:
+    for step in (2_000_000, 2_000_001):
+        save_dump(folder / "dump" / f"step_{step}.safetensors", {GOOD: X})
+    code, _, err = call("analyze", "dump", "--no-charts", "--steps", "2-2000000", "--layers", "0-9")
+    assert code == 0, err
+    measured = tables.read_csv(folder / "numscope-out" / "tensors.csv", Row)
+    assert {each.step for each in measured} == {2_000_000}
+
+
 # Interrupts.
 
 
@@ -827,6 +879,31 @@ def test_an_interrupt_has_its_own_code(call: Call, monkeypatch: pytest.MonkeyPat
     code, out, err = call("scan", "dump")
     assert (code, out) == (130, "")
     assert err.endswith("numscope: interrupted\n")
+
+
+@pytest.mark.parametrize("module", ["difflib", "click"])  # early and late in what is imported
+@pytest.mark.parametrize("name", ["-m", "numscope"])
+def test_an_interrupt_while_it_starts_is_quiet(name: str, module: str, tmp_path: Path) -> None:
+    interrupting = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)\n"
+    (tmp_path / f"{module}.py").write_text(interrupting)
+    script = tmp_path / "numscope"
+    script.write_text("from numscope.cli import main\nmain()\n")
+    program = ["-m", "numscope"] if name == "-m" else [str(script)]
+    ended = subprocess.run(  # noqa: S603
+        [sys.executable, *program, "--help"],
+        check=False,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{REPOSITORY}"},
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
+def test_an_interrupt_of_others_that_import_the_package_is_theirs() -> None:
+    theirs = "import signal, numscope; assert signal.getsignal(2) is signal.default_int_handler"
+    done = subprocess.run([sys.executable, "-c", theirs], check=False, cwd=REPOSITORY)  # noqa: S603
+    assert done.returncode == 0
 
 
 def test_a_run_that_was_killed_can_be_repeated(

@@ -178,6 +178,45 @@ def test_a_scheduler_that_is_not_there_is_one_line(
     assert time.monotonic() - begin < 15
 
 
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (
+            ["--scheduler", "tcp://127.0.0.1:9", "--scheduler-file", "s.json"],
+            "--scheduler tcp://127.0.0.1:9 and --scheduler-file s.json both name a scheduler; give",
+        ),
+        (["--scheduler", "tcp://127.0.0.1:9", "--jobs", "2"], "--jobs is for threads of this"),
+        (["--scheduler-file", "s.json", "--jobs", "2"], "--jobs is for threads of this machine"),
+        (["--memory", "1G"], "--memory is for --engine threads; a Dask worker has its own"),
+    ],
+)
+def test_what_a_cluster_cannot_follow_is_refused(
+    options: list[str], line: str, dump: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["analyze", str(dump), "--engine", "dask", *options]) == 2
+    assert capsys.readouterr().err.startswith(f"numscope: {line}")
+
+
+def test_that_there_is_no_worker_is_said_and_the_run_goes_on_with_the_next(
+    cluster: Running, dump: Path, tmp_path: Path, whole: dict[str, bytes]
+) -> None:
+    for worker in cluster.workers:
+        worker.kill()
+        worker.wait()
+    options = ("--engine", "dask", "--scheduler", cluster.address, "--no-charts")
+    process = start("analyze", dump, "-o", tmp_path / "out", *options)
+    assert process.stderr
+    said = process.stderr.readline()
+    assert said == (
+        f"numscope: no worker is at the Dask scheduler at {cluster.address}: waiting for one\n"
+    )
+    cluster.workers.append(_worker(cluster.file))
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert err.count("\n") == 1
+    assert contents(tmp_path / "out") == whole
+
+
 def test_a_scheduler_needs_the_engine(dump: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["analyze", str(dump), "--scheduler", "tcp://127.0.0.1:9"]) == 2
     assert "need --engine dask" in capsys.readouterr().err
@@ -190,6 +229,46 @@ def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         connected(None, None, 1),
     ):
         pass
+
+
+def test_an_item_that_a_worker_fails_at_costs_no_other() -> None:
+    def work(item: int) -> int:
+        if item == 3:
+            raise MemoryError
+        if item == 5:
+            raise RuntimeError("too\nhot")
+        return item * item
+
+    def instead(item: int, message: str) -> int:
+        said[item] = message
+        return -item
+
+    said: dict[int, str] = {}
+    with connected(None, None, 1) as cluster:
+        results = sorted(cluster.map(work, range(40), instead))
+    assert results == sorted([-3, -5, *(n * n for n in range(40) if n not in {3, 5})])
+    assert said == {
+        3: "a Dask worker failed at it: MemoryError",
+        5: "a Dask worker failed at it: RuntimeError: too hot",
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (EngineError("another version"), "another version"),
+        (ModuleNotFoundError("No module named 'x'"), "lack numscope: No module named 'x'; install"),
+    ],
+)
+def test_what_all_workers_fail_at_ends_the_map(error: Exception, message: str) -> None:
+    def work(_: int) -> int:
+        raise error
+
+    def instead(_item: int, _message: str) -> int:
+        raise AssertionError
+
+    with connected(None, None, 1) as cluster, pytest.raises(EngineError, match=message):
+        list(cluster.map(work, range(4), instead))
 
 
 def test_a_local_cluster_is_started_if_none_is_named(

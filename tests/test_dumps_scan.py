@@ -20,7 +20,7 @@ from numscope.dumps.folders import LocalFolder
 from numscope.dumps.places import Identity
 from numscope.dumps.settling import Numbering, settle
 from numscope.dumps.sidecars import Sidecars
-from numscope.errors import DumpError, NothingToDo
+from numscope.errors import DumpError, NothingToDo, UsageError
 from tests.torch_files import Tensor, TorchFile, dictionary
 
 X = np.ones((2, 4), np.float32)
@@ -248,6 +248,39 @@ def test_an_empty_path_is_not_the_working_folder(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(NothingToDo, match=r"^'' does not exist; a dump folder"):
         walking.walk("")
+
+
+def test_layers_that_an_offset_puts_below_0_are_named(tmp_path: Path) -> None:
+    _save(tmp_path, "step_1.safetensors", *(f"layers.{layer}.fc.input" for layer in (0, 4, 7)))
+    scan = dumps.scan(tmp_path, layer_offset=-5)
+    assert [ref.layer for ref in scan] == [None, None, 2]
+    (problem,) = scan.problems
+    assert not problem.failure
+    assert problem.message == (
+        "--layer-offset puts below 0 what the dump calls layer 0, 4; it is in no chart"
+    )
+    assert not dumps.scan(tmp_path, layer_offset=-0).problems
+    assert not dumps.scan(tmp_path, layer_offset=5).problems
+
+
+def test_an_offset_for_a_layout_that_is_not_in_the_dump_is_remarked_upon(tmp_path: Path) -> None:
+    _save(tmp_path, "step_1.safetensors", "layers.0.fc.input")
+    scan = dumps.scan(tmp_path, layer_offset={"megatron": -1, "generic": 3})
+    assert [ref.layer for ref in scan] == [3]
+    (problem,) = scan.problems
+    assert not problem.failure
+    assert problem.message == (
+        "--layer-offset megatron=… changes nothing: no tensor is of that layout, but of generic"
+    )
+
+
+def test_an_offset_for_a_layout_that_there_is_not_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"no layout 'nosuch'; known are numscope, msprobe, .*gene"
+    ):
+        dumps.scan(tmp_path, layer_offset={"nosuch": 3})
+    with pytest.raises(UsageError, match="no layout 'generic'; known are pattern, numscope"):
+        dumps.scan(tmp_path, layer_offset={"generic": 3}, pattern="{step}/{layer}_{kind}.npy")
 
 
 def test_steps_that_the_table_of_tokens_leaves_out_are_named(tmp_path: Path) -> None:

@@ -25,17 +25,17 @@ PACKAGE = REPOSITORY / "numscope"
 #: Imports point only upward in this list, which is the one of DESIGN.md with what came later. A new
 #: module has its place in it, a package its own: inside it, imports are its own matter.
 ORDER = (
-    *("version", "errors", "formats", "recipes", "checks", "catalogue", "written"),
+    *("version", "starting", "errors", "formats", "recipes", "checks", "catalogue", "written"),
     *("recipe_files", "costs", "inputs", "roundings", "compiling", "extremes", "kernels"),
     *("scale_loops", "expressions", "scales", "quantize", "measure", "panels", "tiling"),
-    *("streaming", "dumps", "writing", "tables", "sorting", "amounts", "resources", "engines"),
-    *("clusters", "plans", "capture", "growing", "shards", "parts", "runs", "strips", "outcomes"),
-    *("analysis", "workers", "series", "standings", "findings", "rules", "scores", "advice"),
-    *("comparison", "views", "tradeoffs", "palette", "spacing", "axes", "legend", "styles"),
-    *("charts", "heatmaps", "recipe_charts", "report", "tensorboard", "gallery", "results"),
-    *("merging", "progress", "console", "logs", "batches", "recipe_pages", "recipe_tables"),
-    *("inventory", "__init__", "stopping", "streams", "options", "batch_options", "commands"),
-    *("cli", "__main__"),
+    *("streaming", "dumps", "writing", "tables", "sorting", "ranges", "amounts", "resources"),
+    *("engines", "clusters", "plans", "capture", "growing", "shards", "parts", "runs", "strips"),
+    *("outcomes", "analysis", "workers", "series", "standings", "findings", "rules", "scores"),
+    *("advice", "comparison", "views", "tradeoffs", "palette", "spacing", "axes", "legend"),
+    *("styles", "charts", "heatmaps", "recipe_charts", "report", "tensorboard", "gallery"),
+    *("results", "merging", "progress", "console", "logs", "batches", "recipe_pages"),
+    *("recipe_tables", "inventory", "__init__", "stopping", "streams", "options"),
+    *("batch_options", "commands", "cli", "__main__"),
 )
 
 #: What looks downward all the same, inside a function: the names that a notebook wants are at the
@@ -195,7 +195,7 @@ def _attributes(name: str) -> set[str]:
         # Where numba looks for a cache, what SLURM says of a task, and threads that BLAS may have.
         ("os.environ", {"compiling", "batch_options", "cli"}),
         ("sys.exit", {"cli"}),
-        ("sys.argv", {"cli"}),
+        ("sys.argv", {"cli", "starting"}),
         ("sys.stdout", {"cli", "commands"}),
         ("click.echo", {"cli", "commands"}),
     ],

@@ -69,6 +69,8 @@ def test_a_rule_is_read(text: str, fields: dict[str, Any]) -> None:
         ("kind<1", "no metric 'kind'"),
         ("underflow<much", "'much' is no number"),
         ("underflow<nan", "'nan' is no number"),
+        ("underflow[layers 4-0]<1", "'4-0' is not a range from small to large"),
+        (f"underflow[layers 0-{'9' * 5000}]<1", "has numbers of more than 18 digits"),
         ("underflow[1x128,128x1]<1", "names two of tile: 1x128 and 128x1"),
     ],
 )

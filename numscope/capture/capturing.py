@@ -80,8 +80,9 @@ class Capture:
     ranks
         Capture on these ranks only; `None` for all.
     memory_limit
-        Bytes that a step may take in the CPU's memory; what comes later is left out, with a
-        warning. Besides it, one step may be waiting and one being written.
+        Bytes that a step may take in the CPU's memory; a call without room for its input and
+        gradient is left out, and so is what comes later, with a warning. Besides it, one step may
+        be waiting and one being written.
     eager
         Whether compiled code may be run without being compiled on the steps that are captured.
 

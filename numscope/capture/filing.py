@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from torch import distributed
 
+from numscope.capture.calls import Call
 from numscope.capture.plan import Plan
-from numscope.capture.recording import Call, Recording
+from numscope.capture.recording import Recording
 from numscope.capture.sampling import Kept
 from numscope.capture.writing import StepFile
 from numscope.dumps.refs import Kind
@@ -97,7 +98,8 @@ def _numbered(calls: Sequence[Call]) -> Iterator[tuple[Kind, int, Kept]]:
     """The tensors of a module's calls: by the number of the call, further gradients behind them."""
     further = len(calls)
     for number, call in enumerate(calls):
-        yield "activation", number, call.activation
+        if call.activation:
+            yield "activation", number, call.activation
         for kept in call.gradients[:1]:
             yield "gradient", number, kept
         for kept in call.gradients[1:]:

@@ -5,41 +5,19 @@ Hooks only look: they change no tensor, keep no graph, and raise nothing into th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import nn
 
+from numscope.capture.calls import Call, Microbatch, has_gradient
 from numscope.capture.choosing import Chosen
 from numscope.capture.hooks import Hook, is_in_backward, is_same, tensors
-from numscope.capture.sampling import Kept, Sample, shard_of, take_all
+from numscope.capture.room import Room
+from numscope.capture.sampling import Kept, Sample, shard_of
 from numscope.capture.writing import DTYPES
-
-
-@dataclass(slots=True)
-class Call:
-    """One call of a module in a forward pass.
-
-    Attributes
-    ----------
-    activation
-        Its input.
-    gradients
-        With respect to its output: one, or one for each backward pass through the same graph.
-    is_awaiting
-        Whether its output is watched for them. It is not yet while only a pass without gradients
-        was seen, which activation checkpointing repeats with gradients.
-    """
-
-    activation: Kept
-    gradients: list[Kept] = field(default_factory=list)
-    is_awaiting: bool = False
-
-
-Microbatch: TypeAlias = dict[str, list[Call]]
-"""The calls of each module, by its name, in their order."""
+from numscope.dumps.refs import Kind
 
 
 class Recording:
@@ -57,9 +35,11 @@ class Recording:
     sample
         Which rows of activations and gradients are.
     limit
-        Bytes of the CPU's memory from which on no further call is captured.
-    has_weights, has_weight_gradients
-        Whether those are captured, too.
+        Bytes of the CPU's memory that all copies together take at most. A call is captured with
+        its gradient or not at all; after the first thing without room no further call is.
+    kinds
+        What is captured; nothing else is copied, but for inputs while they are needed to know a
+        call again that activation checkpointing repeats.
 
     Attributes
     ----------
@@ -71,8 +51,6 @@ class Recording:
         By module: which part of a distributed weight this rank has.
     autocast
         The types that autocast was to give to inputs.
-    is_full
-        Whether the limit was reached.
     failure
         Why nothing more was captured, `""` if all went well.
     """
@@ -83,27 +61,24 @@ class Recording:
         chosen: Sequence[Chosen],
         sample: Sample,
         limit: int,
-        *,
-        has_weights: bool = False,
-        has_weight_gradients: bool = False,
+        kinds: Collection[Kind],
     ) -> None:
         self.weights: dict[str, Kept] = {}
         self.weight_gradients: dict[str, Kept] = {}
         self.shards: dict[str, str] = {}
         self.autocast: set[str] = set()
-        self.is_full = False
         self.failure = ""
-        self._chosen, self._sample, self._limit = chosen, sample, limit
-        self._has_weights = has_weights
+        self._chosen, self._sample, self._room = chosen, sample, Room(limit)
+        self._kinds = kinds
         self._microbatches: list[Microbatch] = []
         self._has_gradient = False  # since the last micro-batch began
         self._under_way: dict[str, list[Call | None]] = {each.name: [] for each in chosen}
         self._ran: set[str] = set()
-        self._size = 0
         self._handles: list[Any] = []
+        self._has_stopped = False
         self._owners = _owners(chosen)
         self._put_hooks(model)
-        if has_weight_gradients:
+        if "weight_gradient" in kinds:
             self._put_weight_hooks()
 
     def _put_hooks(self, model: nn.Module) -> None:
@@ -128,15 +103,20 @@ class Recording:
 
     def stop(self) -> None:
         """Remove the hooks; what still arrives is not looked at."""
-        self._limit = -1
+        self._has_stopped = True
         for handle in self._handles:
             handle.remove()
         self._handles = []
 
     @property
+    def is_full(self) -> bool:
+        """Whether there was something without room."""
+        return self._room.was_short
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing is captured any more."""
-        return self._limit < 0 or bool(self.failure)
+        return self._has_stopped or bool(self.failure)
 
     def microbatches(self) -> list[Microbatch]:
         """The calls of each micro-batch; without passes that had no gradients if others had some.
@@ -144,7 +124,7 @@ class Recording:
         Such passes are those of a validation within the step.
         """
         passes = [each for each in self._microbatches if each]
-        return [each for each in passes if any(call.gradients for call in _calls(each))] or passes
+        return [each for each in passes if has_gradient(each)] or passes
 
     def silent(self) -> list[str]:
         """The modules that were not called, as far as hooks can tell."""
@@ -152,12 +132,11 @@ class Recording:
 
     def bereft(self) -> list[str]:
         """The modules that got no gradient for an output which asked for one, where others did."""
-        passes = [each for each in self._microbatches if any(c.gradients for c in _calls(each))]
         names = {
             name
-            for each in passes
+            for each in filter(has_gradient, self._microbatches)
             for name, calls in each.items()
-            if any(call.is_awaiting and not call.gradients for call in calls)
+            if any(call.is_awaiting and not call.has_gradient for call in calls)
         }
         return sorted(names)
 
@@ -184,12 +163,15 @@ class Recording:
             under_way[-1] = self._repeated(chosen, x)
             return
         self._ran.add(chosen.name)
-        if self._size >= self._limit:
-            self.is_full = True
+        if self.is_full:
             return
+        call = Call()
+        if "activation" in self._kinds or not torch.is_grad_enabled():
+            call.activation = self._room.copy(x, self._sample)
+            if call.activation is None:
+                return
         if not self._microbatches or self._has_gradient:
             self._begin_microbatch()
-        call = Call(self._count(self._sample.take(x)))
         self._microbatches[-1].setdefault(chosen.name, []).append(call)
         under_way[-1] = call
         if torch.is_autocast_enabled(x.device.type):
@@ -202,8 +184,9 @@ class Recording:
             if module is chosen.module and name not in self.shards:
                 weight = getattr(module, attribute)
                 self.shards[name] = shard_of(weight)
-                if self._has_weights:
-                    self.weights[name] = self._count(take_all(weight))
+                kept = self._room.copy(weight) if "weight" in self._kinds else None
+                if kept:
+                    self.weights[name] = kept
 
     def _repeated(self, chosen: Chosen, x: torch.Tensor) -> Call | None:
         """The call that activation checkpointing repeats, if its output is not watched yet."""
@@ -216,7 +199,9 @@ class Recording:
         if len(waiting) < 2:
             return waiting[0] if waiting else None
         values = self._sample.take(x).values
-        same = (call for call in waiting if is_same(call.activation.values, values))
+        same = (
+            call for call in waiting if call.activation and is_same(call.activation.values, values)
+        )
         return next(same, waiting[-1])
 
     def _after(self, chosen: Chosen, _module: nn.Module, _inputs: object, output: object) -> None:
@@ -226,19 +211,42 @@ class Recording:
         y = next((each for each in tensors([output]) if each.requires_grad), None)
         if call is not None and y is not None and not call.is_awaiting:
             call.is_awaiting = True
+            if "activation" not in self._kinds:
+                self._forget_activation(call)
+            if "gradient" in self._kinds:
+                # A call that is repeated gets its gradient next, or never.
+                size = 0 if is_in_backward() else self._sample.size_of(y)
+                if self._room.take(size):
+                    call.reserved = size
+                else:
+                    self._forget_activation(call)
             y.register_hook(Hook(self, Recording._on_gradient, call))
 
     def _on_gradient(self, call: Call, gradient: torch.Tensor) -> None:
-        self._has_gradient = True
-        call.gradients.append(self._count(self._sample.take(gradient)))
+        self._has_gradient = call.has_gradient = True
+        if call.reserved is None:
+            return
+        self._room.free(call.reserved)
+        call.reserved = 0
+        kept = self._room.copy(gradient, self._sample)
+        if kept:
+            call.gradients.append(kept)
+        elif not call.gradients:
+            self._forget_activation(call)
 
     def _on_weight_gradient(self, name: str, weight: torch.Tensor) -> None:
-        if weight.grad is not None:
-            self.weight_gradients[name] = take_all(weight.grad)
+        if weight.grad is None:
+            return
+        if name in self.weight_gradients:  # this is the sum with one more
+            self._room.free(self.weight_gradients.pop(name).values.nbytes)
+        kept = self._room.copy(weight.grad)
+        if kept:
+            self.weight_gradients[name] = kept
 
-    def _count(self, kept: Kept) -> Kept:
-        self._size += kept.values.nbytes
-        return kept
+    def _forget_activation(self, call: Call) -> None:
+        if call.activation:
+            self._room.free(call.activation.values.nbytes)
+            call.activation = None
 
 
 def _owners(chosen: Iterable[Chosen]) -> dict[str, tuple[nn.Module, str]]:
@@ -255,8 +263,3 @@ def _owners(chosen: Iterable[Chosen]) -> dict[str, tuple[nn.Module, str]]:
                 name = each.name if attribute == "weight" else f"{each.name}.{attribute}"
                 owners[name] = (each.module, attribute)
     return owners
-
-
-def _calls(microbatch: Microbatch) -> Iterator[Call]:
-    for calls in microbatch.values():
-        yield from calls

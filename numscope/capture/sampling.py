@@ -51,11 +51,18 @@ class Sample:
     def take(self, tensor: torch.Tensor) -> Kept:
         """A copy of the chosen rows, (rows, features), or of the whole tensor, shaped as it is."""
         local = _local(tensor)
-        count = local.shape[:-1].numel() if local.dim() > 1 else 1
+        count = _rows(local)
         if self.rows is not None and count > self.rows:
             rows = local.reshape(-1, local.shape[-1])
             local = torch.cat([rows[start : start + GROUP] for start in self._groups(count)])
         return Kept(_copy(local), shard_of(tensor))
+
+    def size_of(self, tensor: torch.Tensor) -> int:
+        """How many bytes `take` copies of it."""
+        local = _local(tensor)
+        if self.rows is not None and _rows(local) > self.rows:
+            return int(self.rows * local.shape[-1] * local.itemsize)
+        return int(local.nbytes)
 
     def _groups(self, count: int) -> list[int]:
         if count not in self.chosen:
@@ -63,11 +70,6 @@ class Sample:
             groups = random.choice(count // GROUP, (self.rows or 0) // GROUP, replace=False)
             self.chosen[count] = sorted(int(group) * GROUP for group in groups)
         return self.chosen[count]
-
-
-def take_all(tensor: torch.Tensor) -> Kept:
-    """A copy of a whole tensor."""
-    return Kept(_copy(_local(tensor)), shard_of(tensor))
 
 
 def shard_of(tensor: Any) -> str:
@@ -87,6 +89,11 @@ def _local(tensor: torch.Tensor) -> torch.Tensor:
     detached: Any = tensor.detach()
     local: torch.Tensor = detached.to_local() if hasattr(detached, "to_local") else detached
     return local
+
+
+def _rows(local: torch.Tensor) -> int:
+    """How many rows (tokens) a tensor has."""
+    return local.shape[:-1].numel() if local.dim() > 1 else 1
 
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor:

@@ -112,8 +112,7 @@ class Session:
             plan.chosen,
             plan.sample,
             plan.memory_limit,
-            has_weights="weight" in plan.kinds,
-            has_weight_gradients="weight_gradient" in plan.kinds,
+            plan.kinds,
         )
 
     def _let_go(self) -> Recording | None:
@@ -143,15 +142,16 @@ class Session:
                 f"{len(self._plan.chosen)} modules; hooks do not see what runs inside a compiled "
                 "function or a CUDA graph, nor a module whose weight is used without a call",
             )
-        if bereft:
+        if bereft and "gradient" in self._plan.kinds:
             self._say("bereft", f"step {step}: no gradient came to {_some(bereft)}")
-        if "weight" in self._plan.kinds and not recording.weights:
+        if "weight" in self._plan.kinds and not recording.weights and not recording.is_full:
             self._say("weight", f"step {step}: no module has a matrix for a weight, as in FSDP1")
         if recording.is_full:
             self._say(
                 "full",
-                f"step {step}: what came after {self._plan.memory_limit} bytes is left out; "
-                "capture fewer rows, modules or layers, or raise memory_limit",
+                f"step {step}: what did not fit into {self._plan.memory_limit} bytes, and what "
+                "came after it, is left out; capture fewer rows, modules or layers, or raise "
+                "memory_limit",
             )
 
     def _say(self, subject: str, message: str) -> None:

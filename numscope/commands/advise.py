@@ -16,6 +16,7 @@ from numscope.options import Command, LocalPath, choosing, results_argument, ver
 
 if TYPE_CHECKING:
     from numscope.advice import Trial
+    from numscope.ranges import Ranges
     from numscope.results import Results
 
 
@@ -49,7 +50,7 @@ def advise(
     results: Path,
     tolerance: str,
     per: Literal["step", "run"],
-    layers: frozenset[int] | None,
+    layers: Ranges | None,
     kinds: tuple[str, ...] | None,
     module: str | None,
     out: Path | None,

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from numscope.batch_options import batch
+from numscope.batch_options import batch, check_engine
 from numscope.catalogue import FAMILIES
 from numscope.commands.ending import exit_code_of
 from numscope.commands.publishing import publish
 from numscope.commands.working import scanned, working
-from numscope.errors import NothingToDo, UsageError
+from numscope.errors import NothingToDo
 from numscope.options import (
     Command,
     DumpPlace,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from numscope.batches import Batch
     from numscope.dumps import Kind, Problem
     from numscope.logs import Log
+    from numscope.ranges import Ranges
     from numscope.recipes import Recipe, Tile
     from numscope.shards import Shard
 
@@ -94,8 +95,8 @@ def analyze(
     families: Sequence[str],
     own: Mapping[str, Recipe],
     tiles: Sequence[Tile],
-    layers: frozenset[int] | None,
-    steps: frozenset[int] | None,
+    layers: Ranges | None,
+    steps: Ranges | None,
     kinds: tuple[Kind, ...],
     module: str | None,
     jobs: int | None,
@@ -132,8 +133,7 @@ def analyze(
     from numscope.runs import RunPlan
     from numscope.streaming import warm_up
 
-    if (scheduler or scheduler_file) and engine != "dask":
-        raise UsageError("--scheduler and --scheduler-file need --engine dask")
+    check_engine(engine, scheduler, scheduler_file, jobs, memory)
     with working(quiet=quiet, verbose=verbose, log_json=log_json) as (log, stopping):
         found = scanned(log, dump, **scan_options)
         growing = Growing(found)
@@ -158,7 +158,7 @@ def analyze(
         with log.waiting("compiling the loops, once per installation,"):
             warm_up(wanted[0].recipe)
         team = (
-            workers.dask(scheduler, scheduler_file, jobs)
+            workers.dask(scheduler, scheduler_file, jobs, log.note)
             if engine == "dask"
             else workers.threads(jobs, memory, work)
         )

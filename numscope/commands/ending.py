@@ -13,7 +13,7 @@ from numscope.errors import UsageError
 if TYPE_CHECKING:
     from numscope.dumps import Problem
 
-NOTHING_DONE, WRONG_USAGE, INCOMPLETE, INTERRUPTED = 1, 2, 3, 130
+NOTHING_DONE, WRONG_USAGE, INCOMPLETE = 1, 2, 3
 
 
 def exit_code_of(problems: Sequence[Problem]) -> int:

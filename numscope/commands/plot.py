@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -12,6 +12,9 @@ from numscope.commands.answering import answering
 from numscope.commands.rows import chosen_rows
 from numscope.errors import NothingToDo
 from numscope.options import Command, choosing, results_argument, verbosity
+
+if TYPE_CHECKING:
+    from numscope.ranges import Ranges
 
 
 @click.command(cls=Command)
@@ -78,7 +81,7 @@ from numscope.options import Command, choosing, results_argument, verbosity
 @verbosity
 def plot(
     results: Path,
-    layers: frozenset[int] | None,
+    layers: Ranges | None,
     kinds: tuple[str, ...] | None,
     recipe: str | None,
     module: str | None,

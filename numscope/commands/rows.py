@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from numscope.errors import NothingToDo
 
 if TYPE_CHECKING:
+    from numscope.ranges import Ranges
     from numscope.results import Results
     from numscope.tables import LayerRow
 
@@ -18,7 +19,7 @@ def chosen_rows(
     module: str | None = None,
     recipe: str | None = None,
     kinds: tuple[str, ...] | None = None,
-    layers: frozenset[int] | None = None,
+    layers: Ranges | None = None,
 ) -> list[LayerRow]:
     """The rows of these modules, recipe and kinds; all layers, of which some of `layers` are there.
 
@@ -47,7 +48,8 @@ def chosen_rows(
     if layers is not None:
         present = sorted({row.layer for row in rows if row.layer is not None})
         text = ", ".join(map(str, present)) or "none"
-        _require(layers.intersection(present), f"none of these layers in {name}; it has {text}")
+        found = any(layer in layers for layer in present)
+        _require(found, f"none of these layers in {name}; it has {text}")
     return rows
 
 

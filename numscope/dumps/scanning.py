@@ -6,11 +6,12 @@ No values are read here, and nothing is printed.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from numscope.dumps import sharded
+from numscope.dumps.bounds import SIZE_LIMIT
 from numscope.dumps.files import DumpFile, format_by_name, open_if_known, stem_of
 from numscope.dumps.folders import Folder
 from numscope.dumps.foreign import foreign_by_name
@@ -21,7 +22,7 @@ from numscope.dumps.refs import Problem, Scan, TensorRef
 from numscope.dumps.settling import Numbering, settle
 from numscope.dumps.sidecars import Sidecars
 from numscope.dumps.walking import walk
-from numscope.errors import DumpError, NotOpened
+from numscope.errors import DumpError, NotOpened, UsageError
 
 CONTEXT_LENGTH = 4
 """How many folders of the dump folder's own path may tell something about its tensors."""
@@ -49,13 +50,29 @@ class Tokens:
     step_offset: int = 0
 
     def at(self, step: int | None, stated: int | None) -> int | None:
-        """Tokens trained on at a step as saved, `stated` if no option says otherwise."""
+        """Tokens trained on at a step as saved, `stated` if no option says otherwise.
+
+        They are not known of a step that the options put before the first.
+
+        Raises
+        ------
+        UsageError
+            If they would be more than can be counted.
+        """
         if step is None or (self.per_step is None and self.by_step is None):
             return stated
-        step += self.step_offset
-        if self.by_step is not None and step in self.by_step:
-            return self.by_step[step]
-        return step * self.per_step if self.per_step is not None else stated
+        counted = step + self.step_offset
+        tokens = stated
+        if self.by_step is not None and counted in self.by_step:
+            tokens = self.by_step[counted]
+        elif self.per_step is not None:
+            tokens = counted * self.per_step
+        if tokens is not None and tokens >= SIZE_LIMIT:
+            raise UsageError(
+                f"step {step} would be at {tokens:.4g} tokens by --tokens-per-step, --step-offset"
+                f" or --tokens-map; numscope counts to {SIZE_LIMIT:.4g}"
+            )
+        return tokens if tokens is None or tokens >= 0 else None
 
 
 def scan(
@@ -102,9 +119,12 @@ def scan(
     NothingToDo
         If `path` does not exist or cannot be listed.
     UsageError
-        If `npy_dtype` is no floating-point type or `pattern` cannot be meant.
+        If `npy_dtype` is no floating-point type, `pattern` cannot be meant, `layer_offset` names a
+        layout that there is not, or a step would be at 2^63 tokens or more.
     """
     layouts = layouts_with(pattern)
+    offsets = layer_offset if isinstance(layer_offset, Mapping) else {"": layer_offset}
+    _check_layouts(offsets, layouts)
     root, paths, problems = walk(path)
     origin = _Origin(
         root=root,
@@ -121,9 +141,8 @@ def scan(
         _look_at(gathered, origin, name, is_asked_for=len(paths) == 1)
     if on_progress is not None:
         on_progress(len(paths), len(paths))
-    offsets = layer_offset if isinstance(layer_offset, Mapping) else {"": layer_offset}
     settled = settle(gathered.found, Numbering(layers_per_stage, offsets))
-    unknown = _steps_without_tokens(settled.refs, tokens_map)
+    unknown = _steps_without_tokens(settled.refs, origin.tokens)
     return Scan(
         root=os.fspath(path),
         refs=tuple(settled.refs),
@@ -146,6 +165,14 @@ class _Origin:
     tokens: Tokens
     sidecars: Sidecars
     npy_dtype: str | None
+
+
+def _check_layouts(offsets: Mapping[str, int], layouts: Sequence[Layout]) -> None:
+    """Refuse an offset for a layout that there is not."""
+    known = [layout.name for layout in layouts]
+    for name in offsets:
+        if name and name not in known:
+            raise UsageError(f"--layer-offset: no layout {name!r}; known are {', '.join(known)}")
 
 
 def _look_at(gathered: Gathered, origin: _Origin, path: str, *, is_asked_for: bool) -> None:
@@ -213,14 +240,17 @@ def _take_in(gathered: Gathered, origin: _Origin, path: str, dump: DumpFile) -> 
         gathered.found.append((ref, identity))
 
 
-def _steps_without_tokens(
-    refs: list[TensorRef], tokens_map: Mapping[int, int] | None
-) -> list[Problem]:
-    """Say which steps the user's table of tokens leaves out."""
+def _steps_without_tokens(refs: list[TensorRef], tokens: Tokens) -> list[Problem]:
+    """Say for which steps the user's options give no tokens."""
     lost = sorted({ref.step for ref in refs if ref.step is not None and ref.tokens is None})
-    if tokens_map is None or not lost:
+    if (tokens.by_step is None and tokens.per_step is None) or not lost:
         return []
     shown = ", ".join(map(str, lost[:_SHOWN_STEPS])) + (" …" if len(lost) > _SHOWN_STEPS else "")
     where = next(ref.path for ref in refs if ref.step == lost[0])
-    message = f"the table of tokens has no line for {len(lost)} of the steps found: {shown}"
+    why = (
+        "the table of tokens has no line for"
+        if tokens.per_step is None
+        else f"with a step offset of {tokens.step_offset} the tokens are below 0 at"
+    )
+    message = f"{why} {len(lost)} of the steps found: {shown}"
     return [Problem(where, message, failure=False)]

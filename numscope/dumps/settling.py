@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 from numscope.dumps.refs import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numscope.dumps.places import Identity
     from numscope.dumps.refs import TensorRef
+
+_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,38 @@ def _count_layers(refs: list[TensorRef], numbering: Numbering, settled: Settled)
             settled.problems.append(Problem(local.path, _LOCAL, failure=False))
     if numbering.layers_per_stage is None and not any(numbering.layer_offset.values()):
         return refs
-    return [_renumber(ref, numbering, stages[ref.layout]) for ref in refs]
+    counted = [_renumber(ref, numbering, stages[ref.layout]) for ref in refs]
+    settled.problems.extend(_without_effect(refs, numbering))
+    settled.problems.extend(_below_zero(refs, counted))
+    return counted
+
+
+def _without_effect(refs: Sequence[TensorRef], numbering: Numbering) -> Iterator[Problem]:
+    """A remark for each layout with an offset of its own that no tensor is of."""
+    present = {ref.layout for ref in refs}
+    for layout in numbering.layer_offset:
+        if layout and layout not in present and refs:
+            message = (
+                f"--layer-offset {layout}=… changes nothing: no tensor is of that layout, but of "
+                f"{', '.join(sorted(present))}"
+            )
+            yield Problem(refs[0].path, message, failure=False)
+
+
+def _below_zero(before: Sequence[TensorRef], after: Sequence[TensorRef]) -> Iterator[Problem]:
+    """A remark, if there are tensors that have lost their layer."""
+    lost = [
+        one
+        for one, other in zip(before, after, strict=True)
+        if one.layer is not None and other.layer is None
+    ]
+    if lost:
+        layers = sorted({ref.layer for ref in lost if ref.layer is not None})
+        shown = ", ".join(map(str, layers[:_SHOWN])) + (" …" if len(layers) > _SHOWN else "")
+        message = (
+            f"--layer-offset puts below 0 what the dump calls layer {shown}; it is in no chart"
+        )
+        yield Problem(lost[0].path, message, failure=False)
 
 
 _LOCAL = (
