@@ -252,6 +252,13 @@ def test_steps_are_called_steps() -> None:
     assert "at step 10 " in peak.sentence
 
 
+def test_equal_values_of_a_line_are_each_told_where_they_are() -> None:
+    charts = noise_only(1, size=1e-5)
+    charts[0][[20, 35], 1] = 1.0
+    peaks = of_kind(found(charts, x_name="step", x=tuple(range(41))), "peak")
+    assert {(each.layer, each.step) for each in peaks} == {(4, 20), (4, 35)}
+
+
 # What is there, or is not.
 
 
