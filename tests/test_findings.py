@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from numscope.findings import Finding, Worst, find, is_lossless, text, to_csv, to_json, worst
 from numscope.findings.finding import COLUMNS
 from numscope.findings.lines import fit, rank_correlation, running_median
+from numscope.findings.rhythm import expected
 from numscope.gallery import tables_of
 from numscope.measure import ErrorSums
 from numscope.series import Series
@@ -301,6 +303,78 @@ def test_missing_points_are_counted_once_per_subject() -> None:
     (missing,) = [each for each in find(tables_of(rows), rows) if each.kind == "missing points"]
     assert (missing.layer, missing.tokens, missing.value) == (4, 3, 2.0)
     assert "2 of 20 points are missing, in layer 4" in missing.sentence
+
+
+def presence(steps: Iterable[int], gradient_steps: Iterable[int] | None = None) -> list[Finding]:
+    """What is missing if activations have these steps, and gradients the same or others."""
+    sums = ErrorSums(count=8, underflow_count=1)
+    there = {"activation": [*steps], "gradient": [*(gradient_steps or [])]}
+    rows = layer_rows(
+        *(
+            row(kind=kind, step=step, tokens=None, layer=layer, sums=sums)
+            for kind in there
+            for step in there[kind]
+            for layer in (0, 4)
+        )
+    )
+    return of_kind(find(tables_of(rows), rows), "missing points")
+
+
+def test_steps_that_all_layers_miss_are_missing() -> None:
+    steps = [step for step in range(0, 400, 10) if not 150 <= step <= 190]
+    (missing,) = presence(steps, steps)
+    assert (missing.layer, missing.step, missing.value) == (0, 150, 10.0)
+    assert missing.layers == (0, 4)
+    assert missing.sentence == (
+        "activations (1,128) and gradients (1,128): 10 of 80 points are missing in each,"
+        " in layers 0,4, the first at step 150, the last at step 190."
+    )
+
+
+def test_steps_that_one_kind_alone_misses_are_missing() -> None:
+    steps = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256]  # with no rhythm of their own
+    (missing,) = presence(steps, [step for step in steps if step not in (4, 64)])
+    assert missing.sentence == (
+        "gradients (1,128): 4 of 20 points are missing, in layers 0,4, the first at step 4,"
+        " the last at step 64."
+    )
+
+
+@pytest.mark.parametrize(
+    ("steps", "missing"),
+    [
+        ([*range(0, 100, 10), *range(110, 200, 10)], [100]),
+        ([*range(0, 100, 10), 110, 130, *range(140, 200, 10)], [100, 120]),
+        ([step + step % 20 // 10 for step in range(0, 200, 10) if step != 60], [60]),
+    ],
+)
+def test_what_a_rhythm_leaves_out_is_expected(steps: list[int], missing: list[int]) -> None:
+    lacking = sorted({*expected(steps)} - {*steps})
+    assert lacking == pytest.approx(missing, abs=1)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [],
+        [7],
+        [0, 10, 30, 40],  # too few to tell
+        [*range(0, 100, 10), *range(100, 500, 100)],  # rarer from now on
+        [*range(0, 400, 100), *range(400, 500, 10), *range(500, 900, 100)],  # a close look
+        [*range(0, 200, 10), 300, 400, 500, *range(510, 700, 10)],  # and back
+        [0, *range(100, 300, 10)],  # the first of all
+        [*range(0, 200, 10), 500],  # the end
+        [2**i for i in range(20)],
+        [i * i for i in range(20)],
+        [*range(20), *range(10**12, 10**12 + 20)],  # two runs
+    ],
+)
+def test_no_other_rhythm_is_taken_for_a_gap(steps: list[int]) -> None:
+    assert expected(steps) == steps
+
+
+def test_kinds_that_are_saved_more_rarely_miss_nothing() -> None:
+    assert presence(range(0, 400, 10), range(0, 400, 20)) == []
 
 
 # In writing.
