@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from numscope import amounts
 from numscope.errors import UsageError
-from numscope.findings.finding import at, worse
+from numscope.findings.finding import SILENT, at, worse
 from numscope.findings.writing import named
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def only_in(run: Run, others: Sequence[Run], found: Sequence[Pair]) -> list[Find
     return [
         each
         for each in run.findings
-        if each.kind != "flat"
+        if each.kind not in SILENT
         and not any(_is_same(each, other, near) for one in others for other in one.findings)
     ]
 

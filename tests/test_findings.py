@@ -7,19 +7,20 @@ import io
 import json
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from numscope.findings import Finding, Worst, find, is_lossless, text, to_csv, to_json, worst
-from numscope.findings.finding import COLUMNS
+from numscope.findings.finding import COLUMNS, SILENT
 from numscope.findings.lines import fit, rank_correlation, running_median
 from numscope.findings.rhythm import expected
 from numscope.gallery import tables_of
 from numscope.measure import ErrorSums
 from numscope.series import Series
-from tests.examples import layer_rows, row
+from tests.examples import SUMS, layer_rows, row
 from tests.stories import BILLION, CHARTS, NOISES, RUN, Array, bump, grid, noise_only, tables
 
 TITLES = [f"{subject} {metric} ({tile.replace('x', ',')})" for subject, tile, metric in CHARTS]
@@ -41,7 +42,7 @@ def table(metric: str, *values: tuple[float, ...]) -> Series:
 
 def found(charts: list[Array], **changes: Any) -> list[Finding]:
     """All findings but that there is nothing to see."""
-    return [each for each in find(tables(charts, **changes)) if each.kind != "flat"]
+    return [each for each in find(tables(charts, **changes)) if each.kind not in SILENT]
 
 
 def of_kind(findings: list[Finding], kind: str) -> list[Finding]:
@@ -140,6 +141,37 @@ def test_too_few_points_have_no_shape() -> None:
     charts = noise_only(0, points=5)
     charts[0][2, 1] += 0.5
     assert found(charts) == []
+
+
+def test_too_few_points_are_not_called_flat() -> None:
+    (few,) = find(tables(noise_only(0, points=7)))
+    assert few.kind == "too few points"
+    assert few.charts == tuple(TITLES)
+    assert few.sentence == (
+        "too few points to tell what stands out: at most 7 per layer, and 8 are needed."
+    )
+    (flat,) = find(tables(noise_only(0, points=8)))
+    assert flat.kind == "flat"
+
+
+def test_points_without_a_value_are_too_few() -> None:
+    charts = noise_only(0, points=41, size=1e-5)
+    charts[2][7:, 1:] = math.nan
+    charts[2][:, 0] = math.nan
+    flat, few = (each for each in find(tables(charts)) if each.kind in SILENT)
+    assert flat.charts == tuple(title for title in TITLES if title != TITLES[2])
+    assert few.sentence == (
+        "too few points to tell what else stands out in gradients underflow (1,128):"
+        " at most 7 per layer, and 8 are needed."
+    )
+
+
+def test_nothing_else_stands_out_beside_what_is_counted() -> None:
+    rows = layer_rows(
+        *(row(tokens=tokens, sums=replace(SUMS, nan_count=int(tokens == 5))) for tokens in range(9))
+    )
+    *_, last = find(tables_of(rows), rows)
+    assert last.sentence == "nothing else stands out."
 
 
 def test_no_charts_are_no_findings() -> None:
