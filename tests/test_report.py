@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from numscope.errors import MissingExtra
@@ -54,6 +56,17 @@ def test_names_cannot_end_the_script_they_stand_in(text: str) -> None:
     (content,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text)
     assert json.loads(content)["run"]["dump"] == HOSTILE
     assert json.loads(content)["charts"][2]["values"][1][3] is None
+
+
+def test_the_median_of_an_even_number_of_points_is_between_the_middle_two() -> None:
+    pytest.importorskip("plotly", reason="the extra report is not installed")
+    values = np.array([[0.4], [0.1], [0.3], [0.2], [math.nan]])
+    few = tables([values] * 6, x=(0, 1, 2, 3, 4), layers=(7,))
+    (content,) = re.findall(
+        r'<script type="application/json" id="data">(.*?)</script>', page(few, [], RUN)
+    )
+    medians = {(each["points"], each["median"]) for each in json.loads(content)["layers"]}
+    assert medians == {(4, 0.25)}
 
 
 # In a browser.
