@@ -10,7 +10,7 @@ import signal
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -856,6 +856,36 @@ def test_plot_of_no_results_says_how_to_make_them(call: Call, folder: Path) -> N
     expected = f"numscope: nowhere holds no layers.csv; {advice}\n"
     assert call("plot", "nowhere") == (1, "", expected)
     assert not (folder / "nowhere").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("findings", "empty"),
+        ("plot", "empty"),
+        ("report", "empty"),
+        ("export", "empty", "--tensorboard", "runs"),
+        ("compare", "empty", "results"),
+        ("check", "empty", "underflow<1"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_table_without_rows_is_no_result(
+    words: Sequence[str], call: Call, folder: Path, results: Path
+) -> None:
+    header = (results / "layers.csv").read_text().splitlines()[0]
+    (folder / "empty").mkdir()
+    (folder / "empty" / "layers.csv").write_text(header + "\n")
+    code, out, err = call(*words)
+    assert (code, out) == (1, "")
+    assert err.startswith("numscope: empty/layers.csv has no rows; make it with ")
+
+
+def test_findings_of_no_layer_say_so(call: Call, folder: Path) -> None:
+    (folder / "odd").mkdir()
+    tables.write_csv(folder / "odd" / "layers.csv", layer_rows(row(layer=None)), LayerRow)
+    line = "numscope: odd has no tensor with a layer number: nothing to judge\n"
+    assert call("findings", "odd") == (1, "", line)
 
 
 def test_scan_shows_how_the_dump_was_understood(call: Call) -> None:
