@@ -229,6 +229,24 @@ def test_links_in_a_circle_end_and_nothing_is_found_twice(tmp_path: Path) -> Non
     assert [ref.path for ref in dumps.scan(tmp_path)] == ["runs/step_1/a.safetensors"]
 
 
+@pytest.mark.parametrize(
+    ("step", "key", "facts"),
+    [
+        (3, "layers.0.fc.input", "step 3, layer 0, layers.0.fc activation"),
+        (None, "layers.0.fc.input", "no step is named, layer 0, layers.0.fc activation"),
+        (None, "lm_head.input", "no step is named, lm_head activation"),
+    ],
+)
+def test_of_a_tensor_that_is_there_twice_only_what_is_known_is_said(
+    step: int | None, key: str, facts: str, tmp_path: Path
+) -> None:
+    known = {} if step is None else {"step": str(step)}
+    for name in ("a", "b"):
+        _save(tmp_path, f"{name}.safetensors", key, **known)
+    (problem,) = dumps.scan(tmp_path).problems
+    assert problem.message.startswith(f"is the same tensor as a.safetensors:{key} ({facts}); left")
+
+
 def test_remarks_that_count_are_put_together(tmp_path: Path) -> None:
     for step in range(3):
         np.save(tmp_path / f"step_{step}.ids.npy", np.arange(4))

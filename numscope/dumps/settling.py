@@ -81,10 +81,12 @@ def _same_again(ref: TensorRef, first: str) -> str:
     advice = "move one of the two away"
     if ref.step is None:
         advice += ", or say with --pattern where the step stands in their names"
-    return (
-        f"is the same tensor as {first} (step {ref.step}, layer {ref.layer}, {ref.module} "
-        f"{ref.kind}); left out: {advice}"
-    )
+    facts = [
+        "no step is named" if ref.step is None else f"step {ref.step}",
+        *([] if ref.layer is None else [f"layer {ref.layer}"]),
+        " ".join(filter(None, (ref.module, ref.kind))),
+    ]
+    return f"is the same tensor as {first} ({', '.join(facts)}); left out: {advice}"
 
 
 def _number_microbatches(found: Sequence[tuple[TensorRef, Identity]]) -> list[TensorRef]:
