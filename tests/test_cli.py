@@ -495,6 +495,16 @@ def test_two_tensors_with_the_same_identity(call: Call, folder: Path) -> None:
     assert row.path == "again/step_000001.safetensors"
 
 
+def test_of_tensors_that_are_not_finite_the_worst_is_named(call: Call, folder: Path) -> None:
+    for step, count in ((1, 1), (2, 3), (3, 2)):
+        x = np.ones((2, 8), np.float32)
+        x[0, :count] = np.nan
+        save_dump(folder / "nan" / f"step_{step}.safetensors", {GOOD: x}, step=str(step))
+    err = call("analyze", "nan", "--no-charts").err
+    (line,) = [line for line in err.splitlines() if line.startswith("warning: ")]
+    assert line.startswith(f"warning: step_2.safetensors:{GOOD}: holds 3 NaN and 0 infinite values")
+
+
 @pytest.mark.parametrize(
     ("tensor", "warning"),
     [
