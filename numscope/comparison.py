@@ -186,7 +186,11 @@ def _sentence(pair: Pair) -> str:
 
 def _far(pair: Pair) -> str:
     count = round(pair.tolerance)
-    return f"{amounts.tokens(count)} tokens" if pair.first.x_name == "tokens" else f"{count} steps"
+    return (
+        f"{amounts.tokens(count)} tokens"
+        if pair.first.x_name == "tokens"
+        else amounts.counted(count, "step")
+    )
 
 
 def _is_same(one: Finding, other: Finding, near: float) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from numscope import console, progress
+from numscope import amounts, console, progress
 from numscope.progress import Progress, State
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class AsJson:
             last[:] = done, total
 
         yield count
-        self._say("note", message=f"{verb}: {last[0]} files")
+        self._say("note", message=f"{verb}: {amounts.counted(last[0], 'file')}")
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:  # noqa: ARG002 (nothing to say about it)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
+from numscope import amounts
 from numscope.dumps import Problem
 from numscope.parts import Origin, read_part
 from numscope.results import Results
@@ -103,10 +104,10 @@ class _Tensors:
         if worst is None:
             return []
         where = f"{worst.path}:{worst.key}" if worst.key else worst.path
-        more = self._not_finite - 1
-        others = f"; so do {more} more tensors" if more else ""
+        others = amounts.others(self._not_finite - 1, "tensor")
         message = (
-            f"holds {worst.nan_count:,} NaN and {worst.inf_count:,} infinite values,"
+            f"holds {worst.nan_count:,} NaN and"
+            f" {amounts.counted(worst.inf_count, 'infinite value')},"
             f" which are counted and left out of every sum{others}"
         )
         return [Problem(where, message, failure=False)]

@@ -116,7 +116,7 @@ def test_of_two_token_counts_of_a_step_the_first_is_taken_with_a_remark(tmp_path
     assert (problem.where, problem.failure) == ("b.safetensors", False)
     assert problem.message == (
         "says that step 3 is at 6 tokens, and a.safetensors that it is at 5, which is taken, "
-        "and so at 1 more steps"
+        "and so at 1 more step"
     )
 
 
@@ -136,7 +136,7 @@ def test_tensors_that_tables_call_the_same_are_named(tmp_path: Path) -> None:
     assert [(problem.where, problem.message) for problem in remarks] == [
         (
             "x.pt:layers.0.fc/input",
-            "tables call 2 tensors of this file the same, and so 1 more names",
+            "tables call 2 tensors of this file the same (and 1 more name like it)",
         )
     ]
 

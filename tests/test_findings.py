@@ -308,6 +308,13 @@ def test_saturated_values_are_named_with_the_worst_place() -> None:
     assert "8 values are clipped to the largest finite element" in saturated.sentence
 
 
+def test_of_a_single_value_is_spoken_as_of_one() -> None:
+    rows = layer_rows(row(sums=ErrorSums(count=100, saturated_count=1, nan_count=1)))
+    said = " ".join(each.sentence for each in find(tables_of(rows), rows))
+    assert "1 value is clipped to the largest" in said
+    assert "1 value is NaN or infinite before it is quantized" in said
+
+
 def test_values_that_are_not_finite_come_first() -> None:
     rows = layer_rows(
         *(

@@ -25,10 +25,10 @@ PACKAGE = REPOSITORY / "numscope"
 #: Imports point only upward in this list, which is the one of DESIGN.md with what came later. A new
 #: module has its place in it, a package its own: inside it, imports are its own matter.
 ORDER = (
-    *("version", "errors", "formats", "recipes", "checks", "catalogue", "written"),
+    *("version", "errors", "amounts", "formats", "recipes", "checks", "catalogue", "written"),
     *("recipe_files", "costs", "inputs", "roundings", "compiling", "extremes", "kernels"),
     *("expressions", "scales", "quantize", "measure", "panels", "tiling", "streaming", "dumps"),
-    *("writing", "tables", "sorting", "amounts", "resources", "engines", "clusters", "plans"),
+    *("writing", "tables", "sorting", "resources", "engines", "clusters", "plans"),
     *("capture", "growing", "shards", "parts", "runs", "strips", "outcomes", "analysis"),
     *("workers", "series", "standings", "findings", "rules", "comparison", "views", "palette"),
     *("axes", "legend", "styles", "charts", "heatmaps", "report", "tensorboard", "gallery"),
@@ -114,8 +114,8 @@ def test_imports_point_upward(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("dumps.")])
-def test_reading_dumps_knows_of_nothing_but_errors(name: str) -> None:
-    assert {PLACES[other] for other, _ in _own(name)} <= {"dumps", "errors"}
+def test_reading_dumps_knows_of_nothing_but_words(name: str) -> None:
+    assert {PLACES[other] for other, _ in _own(name)} <= {"dumps", "errors", "amounts"}
 
 
 @pytest.mark.parametrize("package", ["dumps", "capture", "findings"])
@@ -195,6 +195,12 @@ def _attributes(name: str) -> set[str]:
 )
 def test_the_process_belongs_to_the_command_line(what: str, modules: set[str]) -> None:
     assert {_as_listed(name) for name in MODULES if what in _attributes(name)} <= modules
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_counts_are_put_into_words_in_one_place(name: str) -> None:
+    text = MODULES[name].read_text(encoding="utf-8")
+    assert not re.search(r"\} more [a-z]+s\b|\belse \"s\"|\"s\" if ", text)
 
 
 def test_public_names_are_there_and_described() -> None:

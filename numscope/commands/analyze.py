@@ -171,10 +171,13 @@ def analyze(
 
 def _end_shard(log: Log, run: Batch, failed: Sequence[Problem]) -> None:
     """Say how a shard went and how to go on."""
+    from numscope import amounts
+
     problems = [*run.plan.problems, *failed]
     log.problems(problems)
     if run.work and not run.finished:
-        raise NothingToDo(f"none of the {len(run.work)} dump files of this shard could be read")
+        files = amounts.counted(len(run.work), "dump file")
+        raise NothingToDo(f"nothing could be read of {files} of this shard")
     log.note(
         f"shard {run.shard}: {run.finished} of {len(run.work)} dump files are finished;"
         f" when all shards are: numscope merge {run.results.folder}"

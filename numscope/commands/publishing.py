@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 
 def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_charts: bool) -> None:
     """Write everything that follows from the tables, say it, and exit."""
-    from numscope import console
+    from numscope import amounts, console
     from numscope.findings import find, text, to_csv
     from numscope.gallery import chart_files, tables_of
 
     problems = [*plan.problems, *merged.problems]
     log.problems(problems)
     if not merged.layers:
-        raise NothingToDo(f"none of the {len(plan.files)} dump files could be read")
+        files = amounts.counted(len(plan.files), "dump file")
+        raise NothingToDo(f"nothing could be read of {files}")
     charts = tables_of(merged.layers)
     results.forget_parts(but=[file.path for file in plan.files])
     found = find(charts, merged.layers)

@@ -11,6 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from numscope import amounts
 from numscope.dumps.refs import Problem
 
 if TYPE_CHECKING:
@@ -157,10 +158,11 @@ def _agree_on_tokens(refs: list[TensorRef], settled: Settled) -> list[TensorRef]
             others.setdefault(ref.step, ref)
     if others:
         step, other = next(iter(others.items()))
-        more = f", and so at {len(others) - 1} more steps" if len(others) > 1 else ""
+        more = len(others) - 1
+        tail = f", and so at {amounts.counted(more, 'more step')}" if more else ""
         message = (
             f"says that step {step} is at {other.tokens} tokens, and {stated[step].path} that it "
-            f"is at {stated[step].tokens}, which is taken{more}"
+            f"is at {stated[step].tokens}, which is taken{tail}"
         )
         settled.problems.append(Problem(other.path, message, failure=False))
     tokens = {step: ref.tokens for step, ref in stated.items()}

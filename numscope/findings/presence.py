@@ -28,7 +28,8 @@ def saturation(rows: Sequence[LayerRow], x_name: XName) -> list[Finding]:
             own,
             x_name,
             count=lambda row: row.saturated_count,
-            what="values are clipped to the largest finite element",
+            one="value is clipped to the largest finite element",
+            many="values are clipped to the largest finite element",
             bonus=1.0,
         )
         for own in _groups(row for row in rows if row.saturated_count)
@@ -47,7 +48,8 @@ def non_finite(rows: Sequence[LayerRow], x_name: XName) -> list[Finding]:
             [row for row in own if row.tile == own[0].tile],
             x_name,
             count=lambda row: row.nan_count + row.inf_count,
-            what="values are NaN or infinite before they are quantized",
+            one="value is NaN or infinite before it is quantized",
+            many="values are NaN or infinite before they are quantized",
             bonus=8.0,
         )
         for own in groups.values()
@@ -126,7 +128,8 @@ def _counted(
     x_name: XName,
     *,
     count: Callable[[LayerRow], int],
-    what: str,
+    one: str,
+    many: str,
     bonus: float,
 ) -> Finding:
     """What a count says: how many there are, where first, and where most."""
@@ -147,7 +150,7 @@ def _counted(
         layers=layers,
         charts=(subject,),
         importance=bonus + math.log10(max(share, 1e-12)) / 4,
-        sentence=f"{subject}: {total:,} {what}, in {of_layers(layers)}, first at"
+        sentence=f"{subject}: {amounts.counted(total, one, many)}, in {of_layers(layers)}, first at"
         f" {at(x_name, _x(first, x_name))}; most in layer {most.layer} at"
         f" {at(x_name, _x(most, x_name))}, a share of {amounts.share(share)}.",
     )
