@@ -267,12 +267,23 @@ def test_quiet_still_says_what_could_not_be_read(call: Call, folder: Path) -> No
     assert call("analyze", "dump", "-q", "--no-charts") == (3, "", "error: bad.npy: is empty\n")
 
 
+def test_no_list_is_named_that_is_not_written(call: Call, folder: Path) -> None:
+    (folder / "bad").mkdir()
+    for i in range(30):
+        (folder / "bad" / f"bad{i}.npy").write_bytes(b"")
+    assert "error: 10 more like this; --verbose shows all\n" in call("analyze", "bad").err
+
+
 def test_verbose_says_every_remark(call: Call, folder: Path) -> None:
     for i in range(30):
         (folder / "dump" / f"bad{i}.npy").write_bytes(b"")
     short = call("scan", "dump")
     assert len(short.err.splitlines()) == 21
-    assert short.err.endswith("error: 10 more like this, all listed in run.json\n")
+    assert short.err.endswith("error: 10 more like this; --verbose shows all\n")
+    done = call("analyze", "dump", "--no-charts")
+    assert "error: 10 more like this, all listed in run.json\n" in done.err
+    skipped = json.loads((folder / "numscope-out" / "run.json").read_text())["skipped"]
+    assert len(skipped) == 30
     assert len(call("scan", "dump", "--verbose").err.splitlines()) == 30
 
 
@@ -807,7 +818,13 @@ def test_findings_as_json_is_a_list_of_objects(call: Call, results: Path) -> Non
 def test_ten_findings_are_shown_unless_all_are_asked_for(call: Call, folder: Path) -> None:
     rows = layer_rows(
         *(
-            row(tokens=tokens, layer=layer, sums=ErrorSums(count=10**6, underflow_count=count))
+            row(
+                *(recipe, recipe),
+                sums=ErrorSums(count=10**6, underflow_count=count),
+                tokens=tokens,
+                layer=layer,
+            )
+            for recipe in ("ling", "ling:1x64")
             for layer in (0, 4)
             for tokens in range(60)
             for count in [10**5 * (tokens in range(4, 60, 7) and tokens // 7 % 2 == layer // 4)]
@@ -816,8 +833,10 @@ def test_ten_findings_are_shown_unless_all_are_asked_for(call: Call, folder: Pat
     tables.write_csv(folder / "many" / "layers.csv", rows, LayerRow)
     shown = call("findings", "many").out.splitlines()
     every = call("findings", "many", "--verbose").out.splitlines()
-    assert shown[:-1] == every[: len(shown) - 1]
-    assert len(shown) <= 11
+    assert len(every) > 11
+    assert shown == [*every[:10], f"{len(every) - 10} more; --verbose shows all"]
+    marked = call("plot", "many", "--mark-findings").out.splitlines()
+    assert marked[: len(every)] == every
 
 
 def test_plot_draws_chosen_layers_from_the_tables_alone(call: Call, results: Path) -> None:

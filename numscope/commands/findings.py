@@ -46,5 +46,7 @@ def findings(results: Path, *, as_json: bool, quiet: bool, verbose: bool) -> Non
         click.echo(json.dumps([to_json(each) for each in found], indent=2))
     else:
         with answering() as answer:
-            most = None if verbose else console.MOST_FINDINGS
-            console.print_findings(answer, found, most=most)
+            if verbose:
+                console.print_findings(answer, found, most=None)
+            else:
+                console.print_findings(answer, found)

@@ -28,9 +28,10 @@ def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_ch
     from numscope import amounts, console
     from numscope.findings import find, text, to_csv
     from numscope.gallery import chart_files, tables_of
+    from numscope.results import FINDINGS, RUN
 
     problems = [*plan.problems, *merged.problems]
-    log.problems(problems)
+    log.problems(problems, RUN if merged.layers else None)
     if not merged.layers:
         files = amounts.counted(len(plan.files), "dump file")
         raise NothingToDo(f"nothing could be read of {files}")
@@ -53,7 +54,7 @@ def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_ch
         with answering() as answer:
             answer.print(console.summary(charts))
             answer.print()
-            console.print_findings(answer, found)
+            console.print_findings(answer, found, FINDINGS)
             answer.print()
             console.print_written(answer, [*results.tables, *pictures])
     raise click.exceptions.Exit(exit_code_of(problems))
