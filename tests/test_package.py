@@ -28,7 +28,7 @@ ORDER = (
     *("version", "errors", "amounts", "formats", "recipes", "checks", "catalogue", "written"),
     *("recipe_files", "costs", "inputs", "roundings", "compiling", "extremes", "kernels"),
     *("expressions", "scales", "quantize", "measure", "panels", "tiling", "streaming", "dumps"),
-    *("writing", "tables", "sorting", "resources", "engines", "clusters", "plans"),
+    *("writing", "tables", "sorting", "resources", "engines", "clusters", "plans", "stacks"),
     *("capture", "growing", "shards", "parts", "runs", "strips", "outcomes", "analysis"),
     *("workers", "series", "standings", "findings", "rules", "comparison", "views", "palette"),
     *("axes", "legend", "styles", "charts", "heatmaps", "report", "tensorboard", "gallery"),

@@ -122,7 +122,7 @@ def analyze(
       numscope analyze dumps/ --shard 3/8
       numscope analyze dumps/ --engine dask --scheduler tcp://node7:8786
     """
-    from numscope import batches, parts, workers
+    from numscope import batches, parts, stacks, workers
     from numscope.dumps.folders import absolute
     from numscope.growing import Growing
     from numscope.plans import Selection, chosen, plan, schemes, settings
@@ -142,6 +142,7 @@ def analyze(
         except NothingToDo:
             log.problems(growing.settled())
             raise
+        remarks += stacks.merged(work)
         run_plan = RunPlan(
             dump=absolute(dump),
             command=tuple(ctx.obj),
