@@ -27,7 +27,8 @@ def test_an_encoder_and_a_decoder_are_told_once() -> None:
     (said,) = _said(*modules, ("decoder.layers.4.fc1", 4))
     assert said == (
         "dumps: layers 0-3 of decoder.layers and of encoder.layers are merged in layers.csv and the"
-        " charts, for they are numbered alike; --module decoder or --module encoder takes one of them"
+        " charts, for they are numbered alike; --module decoder or --module encoder takes one of"
+        " them"
     )
 
 
