@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from typing import Any
 import click
 import numpy as np
 import pytest
+from rich.console import Console
 
 import numscope
 from numscope import Recipe, dumps, options, tables
@@ -25,6 +27,7 @@ from numscope import results as results_module
 from numscope.catalogue import NAMED, family
 from numscope.cli import cli, run
 from numscope.measure import ErrorSums
+from numscope.recipe_pages import recipe_table
 from numscope.tables import LayerRow, Row
 from numscope.written import fields_text
 from tests.examples import REPOSITORY, SMALL_RUN, Call, gradient, layer_rows, row, save_dump
@@ -992,10 +995,29 @@ def test_recipes_fit_80_columns(call: Call) -> None:
         assert max(map(len, out.splitlines())) <= 80
 
 
+@pytest.mark.parametrize("width", range(20, 100))
+def test_recipes_cut_nothing_however_narrow_the_terminal_is(width: int) -> None:
+    console = Console(width=width, file=io.StringIO(), record=True)
+    own = {"a-name-that-is-longer-than-all-others": Recipe(tile=(1, 1024))}
+    console.print(recipe_table(own, width=width))
+    lines = console.export_text().splitlines()
+    assert "…" not in "".join(lines)
+    header = lines[0].split()
+    fixed = {"element": "e4m3", "tile": "1x1024", "bits": "8.0312", "range": "18.8"}
+    said = [line.split() for line in lines if line.startswith("a-name")]
+    assert [word for word in said[0] if word in fixed.values()] == [
+        fixed[column] for column in header if column in fixed
+    ]
+    left_out = [column for column in ("name", *fixed, "scale", "source") if column not in header]
+    foot = " ".join(lines).partition("no room for:")[2].replace(",", " ").split()
+    assert sorted(foot) == sorted(left_out)
+
+
 def test_recipes_says_what_each_costs_and_reaches(call: Call) -> None:
     _, out, _ = call("recipes")
     (line,) = [line for line in out.splitlines() if line.startswith("ling ")]
-    assert line.split()[:6] == ["ling", "e4m3", "1x128", "float32", "8.25", "18.8"]
+    facts = ["ling", "e4m3", "1x128", "float32", "max/amax", "8.25", "18.8"]
+    assert line.split()[:7] == facts
 
 
 @pytest.mark.parametrize("name", numscope.recipes())

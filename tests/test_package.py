@@ -185,7 +185,7 @@ def _attributes(name: str) -> set[str]:
 @pytest.mark.parametrize(
     ("what", "modules"),
     [
-        # Where libraries look for a cache, what SLURM says of a task, and threads that BLAS may have.
+        # Where libraries look for a cache, what SLURM says of a task, how many threads BLAS has.
         ("os.environ", {"caches", "batch_options", "cli"}),
         ("sys.exit", {"cli"}),
         ("sys.argv", {"cli"}),
