@@ -1,4 +1,4 @@
-"""How numbers are written for people: token counts, shares, cosines, sizes, lists of layers.
+"""How numbers are written for people: token counts, shares, cosines, counts, lists of layers.
 
 Tables never come through here: they keep every bit. All results are ASCII, so that they print
 in any locale.
@@ -110,6 +110,28 @@ def brief(name: str, value: float) -> str:
         return _digits(value, 2)
     mantissa, exponent = f"{value:.1e}".split("e")
     return f"{float(mantissa):g}e{int(exponent)}"
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """How many of something there are; `many` is the word for several, with an s unless given.
+
+    Examples
+    --------
+    >>> counted(1, "file"), counted(12_500, "more file"), counted(0, "value is", "values are")
+    ('1 file', '12,500 more files', '0 values are')
+    """
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
+def others(count: int, noun: str) -> str:
+    """What follows a statement about the first of several: how many more it is true of, if any.
+
+    Examples
+    --------
+    >>> others(1, "file"), others(17, "tensor"), others(0, "tensor")
+    (' (and 1 more file like it)', ' (and 17 more tensors like it)', '')
+    """
+    return f" (and {counted(count, f'more {noun}')} like it)" if count else ""
 
 
 def size(count: int) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 
 import click
 
+from numscope import amounts
 from numscope.errors import UsageError
 from numscope.options import LocalPath, with_options
 from numscope.shards import Shard, parse
@@ -79,7 +80,7 @@ def shard_of_slurm(environment: Mapping[str, str]) -> Shard:
     last = number("MAX", first + (count - 1) * step)
     if last != first + (count - 1) * step or (task - first) % step:
         raise UsageError(
-            f"the job array {first}-{last} has {count} tasks, so it has gaps;"
+            f"the job array {first}-{last} has {amounts.counted(count, 'task')}, so it has gaps;"
             f" use --shard $SLURM_ARRAY_TASK_ID/N"
         )
     return Shard((task - first) // step + 1, count)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from numscope import amounts
 from numscope.errors import UsageError
-from numscope.findings.finding import at, worse
+from numscope.findings.finding import SILENT, at, worse
 from numscope.findings.writing import named
 from numscope.tables import csv_text
 
@@ -159,7 +159,7 @@ def only_in(run: Run, others: Sequence[Run], found: Sequence[Pair]) -> list[Find
     return [
         each
         for each in run.findings
-        if each.kind != "flat"
+        if each.kind not in SILENT
         and not any(_is_same(each, other, near) for one in others for other in one.findings)
     ]
 
@@ -181,7 +181,11 @@ def _sentence(pair: Pair) -> str:
 
 def _far(pair: Pair) -> str:
     count = round(pair.tolerance)
-    return f"{amounts.tokens(count)} tokens" if pair.first.x_name == "tokens" else f"{count} steps"
+    return (
+        f"{amounts.tokens(count)} tokens"
+        if pair.first.x_name == "tokens"
+        else amounts.counted(count, "step")
+    )
 
 
 def _is_same(one: Finding, other: Finding, near: float) -> bool:

@@ -7,15 +7,14 @@ used.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+
+from numscope import caches
 
 config: Any = numba.core.config  # untyped: its settings are not declared
 
@@ -33,45 +32,16 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", numba.njit(nogil=True, error_model="numpy")(function))
 
 
-def private_folder(parent: Path) -> Path:
-    """A folder of this user's alone below `parent`: compiled code is loaded from it and executed.
-
-    It is kept for the next process if it can be trusted, else a new one is made.
-    """
-    folder = parent / f"numscope-{os.getuid()}"
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-        if (
-            stat.S_ISDIR(found.st_mode)
-            and found.st_uid == os.getuid()
-            and not found.st_mode & 0o077
-        ):
-            return folder
-    except OSError:
-        pass
-    return Path(tempfile.mkdtemp(prefix="numscope-"))
-
-
-def _is_writable(folder: Path) -> bool:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
-
-
 def _choose_cache() -> None:
     """Point numba to a temporary folder if none of its own places can be written."""
     if config.CACHE_DIR:
         return
     places = [Path(__file__).parent / "__pycache__"]
-    with contextlib.suppress(RuntimeError):  # a user without a home
-        personal = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        places.append(Path(personal, "numba"))
-    if not any(_is_writable(place) for place in places):
-        config.CACHE_DIR = str(private_folder(Path(tempfile.gettempdir())))
+    personal = caches.personal("XDG_CACHE_HOME", ".cache")
+    if personal:
+        places.append(personal / "numba")
+    if not any(map(caches.is_writable, places)):
+        config.CACHE_DIR = str(caches.private_folder(Path(tempfile.gettempdir())))
 
 
 _choose_cache()

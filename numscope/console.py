@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from numscope.series import Series
 
 #: So many findings are shown unless all are asked for.
-MOST_FINDINGS = 10
+_MOST_FINDINGS = 10
 #: So many problems of one sort are shown one by one.
 _MOST_ALIKE = 20
+_ALL_SHOWN = "; --verbose shows all"
 
 
 def summary(tables: Sequence[Series]) -> Table:
@@ -52,16 +53,23 @@ def summary(tables: Sequence[Series]) -> Table:
 
 
 def print_findings(
-    console: Console, findings: Sequence[Finding], *, most: int | None = MOST_FINDINGS
+    console: Console,
+    findings: Sequence[Finding],
+    listed: str | None = None,
+    *,
+    most: int | None = _MOST_FINDINGS,
 ) -> None:
-    """Print a numbered line per finding, the first `most`, all if `None`, and how many more."""
+    """Print a numbered line per finding, the first `most`, all if `None`, and how many more.
+
+    `listed` is a file that has all of them, if there is one.
+    """
     recipes = {each.recipe for each in findings}
     for i, each in enumerate(findings[:most], start=1):
         line = named(each, has_recipe=len(recipes) > 1)
         print_plain(console, f"{i}. {line}" if len(findings) > 1 else line)
     more = len(findings[most:]) if most is not None else 0
     if more:
-        print_plain(console, f"{more:,} more in findings.md")
+        print_plain(console, f"{more:,} more{f' in {listed}' if listed else _ALL_SHOWN}")
 
 
 def print_lines(console: Console, lines: Iterable[str]) -> None:
@@ -92,14 +100,14 @@ def print_written(console: Console, paths: Iterable[Path], base: Path | None = N
 def print_problems(
     console: Console,
     problems: Iterable[Problem],
-    details: str = "run.json",
+    listed: str | None = None,
     *,
     most: int | None = _MOST_ALIKE,
 ) -> None:
     """Print a line per problem, `warning: where: message` or `error: …` for a failure.
 
     Of many that are alike but for names and numbers, the first `most` are shown, all if `None`, and
-    the others counted, with `details` as the place where all are listed.
+    the others counted; `listed` is a file that has all of them, if there is one.
     """
     groups: dict[tuple[bool, str], list[Problem]] = {}
     for problem in problems:
@@ -110,8 +118,8 @@ def print_problems(
             _print_problem(console, f"{problem.where}: {problem.message}", is_failure=is_failure)
         more = len(alike) - len(shown)
         if more > 0:
-            text = f"{more:,} more like this, all listed in {details}"
-            _print_problem(console, text, is_failure=is_failure)
+            where = f", all listed in {listed}" if listed else _ALL_SHOWN
+            _print_problem(console, f"{more:,} more like this{where}", is_failure=is_failure)
 
 
 def grid(*, has_header: bool = True) -> Table:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from numscope import series, tradeoffs, views
+from numscope import caches, series, tradeoffs, views
 from numscope.series import Series, ZeroRows
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def chart_files(
     look
         `xscale`, `style` and `dpi`, as for `charts.chart`.
     """
+    caches.prepare_matplotlib()
     from numscope import charts  # noqa: PLC0415 (matplotlib: only when something is drawn)
 
     files: dict[str, bytes] = {}
@@ -111,6 +112,7 @@ def heatmap_files(
 
     `look` is as for `heatmaps.heatmap`.
     """
+    caches.prepare_matplotlib()
     from numscope import heatmaps  # noqa: PLC0415 (matplotlib: only when something is drawn)
     from numscope.styles import render  # noqa: PLC0415
 
@@ -149,6 +151,7 @@ def comparison_files(
     runs: Sequence[Run], *, suffix: Literal["png", "svg", "pdf"] = "png"
 ) -> dict[str, bytes]:
     """Each chart of the first run with the same charts of the others beside it, by name."""
+    caches.prepare_matplotlib()
     from numscope import charts  # noqa: PLC0415
 
     files = {}

@@ -36,9 +36,8 @@ def scan_table(scan: Scan, analysed: Collection[str] = DEFAULT_KINDS) -> Rendera
     analysed
         The kinds that are analysed unless others are asked for.
     """
-    head = Text(
-        f"{_count(scan.files, 'file')}, {amounts.size(scan.bytes)}, {_count(len(scan), 'tensor')}"
-    )
+    files, tensors = amounts.counted(scan.files, "file"), amounts.counted(len(scan), "tensor")
+    head = Text(f"{files}, {amounts.size(scan.bytes)}, {tensors}")
     blocks: list[RenderableType] = [head]
     for layout in summarize(scan):
         blocks += [Text(), _layout(layout, analysed)]
@@ -116,7 +115,7 @@ def _plan(kind: str | None, analysed: Collection[str]) -> str:
 
 def _what(kind: KindSummary) -> str:
     dtypes = ", ".join(sorted({dtype for _, dtype, _ in kind.forms}))
-    return f"{_count(kind.tensors, 'tensor')} {_shapes(kind)} {dtypes}"
+    return f"{amounts.counted(kind.tensors, 'tensor')} {_shapes(kind)} {dtypes}"
 
 
 def _shapes(kind: KindSummary) -> str:
@@ -133,7 +132,7 @@ def _shape(shape: Sequence[int]) -> str:
 def _named(numbers: Sequence[int], missing: int) -> str:
     if not numbers:
         return "not named"
-    without = f"; {_count(missing, 'tensor')} without" if missing else ""
+    without = f"; {amounts.counted(missing, 'tensor')} without" if missing else ""
     return amounts.span(numbers) + without
 
 
@@ -142,10 +141,6 @@ def _token_range(counts: Sequence[int]) -> str:
         return "not named"
     first, last = counts[0], counts[-1]
     return amounts.tokens(first) + (f" to {amounts.tokens(last)}" if last > first else "")
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _or_dash(value: int | None) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from numscope import console, progress
+from numscope import amounts, console, progress
 from numscope.progress import Progress, State
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class Log(Protocol):
     def failure(self, text: str) -> None:
         """Why the command ends."""
 
-    def problems(self, problems: Sequence[Problem]) -> None:
-        """What could not be read, and remarks."""
+    def problems(self, problems: Sequence[Problem], listed: str | None = None) -> None:
+        """What could not be read, and remarks; `listed` is a file that will have all of them."""
 
     def counting(self, verb: str) -> AbstractContextManager[progress.Count]:
         """Files are being looked at."""
@@ -63,13 +63,13 @@ class ForPeople:
         """Print a line."""
         console.print_plain(self._err, f"numscope: {text}")
 
-    def problems(self, problems: Sequence[Problem]) -> None:
+    def problems(self, problems: Sequence[Problem], listed: str | None = None) -> None:
         """Print failures always, remarks unless quiet, many that are alike only if verbose."""
         said = [each for each in problems if each.failure or not self.is_quiet]
         if self._is_verbose:
             console.print_problems(self._err, said, most=None)
         else:
-            console.print_problems(self._err, said)
+            console.print_problems(self._err, said, listed)
 
     def counting(self, verb: str) -> AbstractContextManager[progress.Count]:
         """Show how many files were looked at."""
@@ -102,7 +102,11 @@ class AsJson:
         """`{"event": "error", "message": …}`."""
         self._say("error", is_error=True, message=text)
 
-    def problems(self, problems: Sequence[Problem]) -> None:
+    def problems(
+        self,
+        problems: Sequence[Problem],
+        listed: str | None = None,  # noqa: ARG002 (all are said)
+    ) -> None:
         """An `unread` for each that is missing from the tables, a `warning` for each remark."""
         for each in problems:
             event = "unread" if each.failure else "warning"
@@ -117,7 +121,7 @@ class AsJson:
             last[:] = done, total
 
         yield count
-        self._say("note", message=f"{verb}: {last[0]} files")
+        self._say("note", message=f"{verb}: {amounts.counted(last[0], 'file')}")
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:  # noqa: ARG002 (nothing to say about it)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
+from numscope import amounts
 from numscope.dumps import Problem
 from numscope.parts import Origin, read_part
 from numscope.results import Results
@@ -83,7 +84,7 @@ class _Tensors:
     def __init__(self) -> None:
         self.count = 0
         self._last: tuple[str, str] | None = None
-        self._first: Row | None = None
+        self._worst: Row | None = None
         self._not_finite = 0
 
     def add(self, row: Row) -> None:
@@ -92,20 +93,26 @@ class _Tensors:
             return
         self._last = name
         self.count += 1
-        if row.nan_count or row.inf_count:
-            self._first = self._first or row
+        if _not_finite(row):
             self._not_finite += 1
+            if self._worst is None or _not_finite(row) > _not_finite(self._worst):
+                self._worst = row
 
     def remarks(self) -> list[Problem]:
-        """One remark if any tensor holds NaN or infinite values."""
-        first = self._first
-        if first is None:
+        """One remark if any tensor holds NaN or infinite values, about the one with the most."""
+        worst = self._worst
+        if worst is None:
             return []
-        where = f"{first.path}:{first.key}" if first.key else first.path
-        more = self._not_finite - 1
-        others = f"; so do {more} more tensors" if more else ""
+        where = f"{worst.path}:{worst.key}" if worst.key else worst.path
+        others = amounts.others(self._not_finite - 1, "tensor")
         message = (
-            f"holds {first.nan_count} NaN and {first.inf_count} infinite values,"
+            f"holds {worst.nan_count:,} NaN and"
+            f" {amounts.counted(worst.inf_count, 'infinite value')},"
             f" which are counted and left out of every sum{others}"
         )
         return [Problem(where, message, failure=False)]
+
+
+def _not_finite(row: Row) -> float:
+    """The share of values that are NaN or infinite."""
+    return (row.nan_count + row.inf_count) / max(1, row.count)

@@ -235,7 +235,7 @@ def _undated_message(chosen: Sequence[TensorRef], undated: Sequence[TensorRef]) 
 def _remark(refs: Sequence[TensorRef], message: str) -> list[Problem]:
     if not refs:
         return []
-    others = f" (and {len(refs) - 1} more tensors like it)" if len(refs) > 1 else ""
+    others = amounts.others(len(refs) - 1, "tensor")
     return [Problem(refs[0].name, f"{message}{others}", failure=False)]
 
 
@@ -260,11 +260,12 @@ def _absent(found: Scan, selection: Selection) -> list[Problem]:
 def _nothing(found: Scan, selection: Selection, empty: Sequence[TensorRef]) -> str:
     """Why nothing is selected, by what there is."""
     if empty:
-        others = f" and so are {len(empty) - 1} others" if len(empty) > 1 else ""
+        others = amounts.others(len(empty) - 1, "tensor")
         return f"nothing to analyse in {found.root}: {empty[0].name} is empty{others}"
     if not found.refs:
         return (
-            f"nothing to analyse in {found.root}: no tensor was found in {found.files} dump files"
+            f"nothing to analyse in {found.root}: no tensor was found in"
+            f" {amounts.counted(found.files, 'dump file')}"
             if found.files
             else f"nothing to analyse in {found.root}: it holds no dump file that numscope reads"
         )

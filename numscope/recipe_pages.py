@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING
+from itertools import accumulate
+from typing import TYPE_CHECKING, Literal
 
 from rich.text import Text
 
@@ -18,7 +19,7 @@ from numscope.costs import bits_per_value, usable_bits
 from numscope.formats import short_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rich.table import Table
 
@@ -26,23 +27,54 @@ if TYPE_CHECKING:
 
 #: So many fields may differ between neighbours.
 _MOST_CHANGES = 2
+#: The columns of the table, those first that go last where there is little room.
+_BY_IMPORTANCE = ("name", "tile", "bits", "range", "element", "scale", "source")
+#: Columns whose cells may take several lines, and the least room that they need then.
+_FOLDED = {"name": 16, "scale": 12, "source": 12}
+#: After each column.
+_GAP = 2
 
 
-def recipe_table(own: Mapping[str, Recipe] | None = None, *, has_sources: bool = False) -> Table:
-    """The named recipes, one a row, with all of their source if that is asked for; then `own`."""
+def recipe_table(
+    own: Mapping[str, Recipe] | None = None, *, has_sources: bool = False, width: int = 80
+) -> Table:
+    """The named recipes, one a row, with all of their source if that is asked for; then `own`.
+
+    Columns for which `width` has no room are left out, the least important first, and named.
+    """
+    rows = [
+        _cells(name, entry.recipe)
+        | {"source": entry.source if has_sources else re.split(r" ?[,;(]", entry.source)[0]}
+        for name, entry in NAMED.items()
+    ]
+    rows += [_cells(name, recipe) | {"source": "your own"} for name, recipe in (own or {}).items()]
+    shown = _widths(rows, width)
     table = grid()
-    for column in ("name", "element", "tile"):
-        table.add_column(column, no_wrap=True)
-    table.add_column("scale", overflow="fold")
-    for column in ("bits", "range"):
-        table.add_column(column, no_wrap=True, justify="right")
-    table.add_column("source", overflow="fold")
-    for name, entry in NAMED.items():
-        source = entry.source if has_sources else re.split(r" ?[,;(]", entry.source)[0]
-        table.add_row(*_cells(name, entry.recipe), Text(source))
-    for name, recipe in (own or {}).items():
-        table.add_row(*_cells(name, recipe), Text("your own"))
+    for column, room in shown.items():
+        justify: Literal["left", "right"] = "right" if column in ("bits", "range") else "left"
+        table.add_column(column, width=room, overflow="fold", justify=justify)
+    for row in rows:
+        table.add_row(*(Text(cell) for column, cell in row.items() if column in shown))
+    if len(shown) < len(rows[0]):
+        left_out = ", ".join(column for column in rows[0] if column not in shown)
+        table.caption = Text(f"no room for: {left_out}", style="dim")
+        table.caption_justify = "left"
     return table
+
+
+def _widths(rows: Sequence[Mapping[str, str]], width: int) -> dict[str, int]:
+    """The columns for which there is room, in their order, and how wide each is."""
+    longest = {column: max(len(column), *(len(row[column]) for row in rows)) for column in rows[0]}
+    least = {column: min(_FOLDED.get(column, room), room) for column, room in longest.items()}
+    totals = accumulate(least[column] + _GAP for column in _BY_IMPORTANCE)
+    fitting = {c for c, total in zip(_BY_IMPORTANCE, totals, strict=True) if total <= width}
+    widths = {column: room for column, room in least.items() if column in {"name", *fitting}}
+    left = width - sum(widths.values()) - _GAP * len(widths)
+    for column, room in widths.items():
+        more = max(0, min(longest[column] - room, left))
+        widths[column] += more
+        left -= more
+    return widths
 
 
 def recipe_page(recipe: Recipe, label: str | None = None) -> Table:
@@ -74,16 +106,16 @@ def scale_rule(recipe: Recipe) -> str:
     return f"{scale}{rounding} {recipe.scale_from}"
 
 
-def _cells(name: str, recipe: Recipe) -> tuple[Text | str, ...]:
-    """What the table says of a recipe, but where it comes from."""
-    return (
-        Text(name),
-        short_name(recipe.element),
-        recipe.tile_text,
-        Text(scale_rule(recipe)),
-        f"{bits_per_value(recipe):.5g}",
-        f"{usable_bits(recipe):.1f}",
-    )
+def _cells(name: str, recipe: Recipe) -> dict[str, str]:
+    """What the table says of a recipe, by column, but where it comes from."""
+    return {
+        "name": name,
+        "element": short_name(recipe.element),
+        "tile": recipe.tile_text,
+        "scale": scale_rule(recipe),
+        "bits": f"{bits_per_value(recipe):.5g}",
+        "range": f"{usable_bits(recipe):.1f}",
+    }
 
 
 def _facts(recipe: Recipe, label: str) -> dict[str, str]:

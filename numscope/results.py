@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from numscope import parts, tables, writing
 from numscope.errors import ResultsError
@@ -24,6 +24,8 @@ CHARTS, PARTS, PLANS = "charts", "parts", "plans"
 #: What a folder of results holds, in whatever state it is.
 _MARKS = (TENSORS, LAYERS, FINDINGS, CHARTS, PARTS)
 _CHART_SUFFIXES = (".csv", ".png", ".svg", ".pdf")
+
+_R = TypeVar("_R", Row, LayerRow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +109,11 @@ class Results:
 
     def tensor_rows(self) -> list[Row]:
         """The rows of tensors.csv."""
-        return tables.read_csv(self._existing(TENSORS), Row)
+        return self._rows(TENSORS, Row)
 
     def layer_rows(self) -> list[LayerRow]:
         """The rows of layers.csv."""
-        return tables.read_csv(self._existing(LAYERS), LayerRow)
+        return self._rows(LAYERS, LayerRow)
 
     def run_facts(self) -> dict[str, Any]:
         """What run.json says; nothing if there is none."""
@@ -123,14 +125,16 @@ class Results:
             raise ResultsError(f"{self.folder / RUN} cannot be read: {error}") from error
         return found if isinstance(found, dict) else {}
 
-    def _existing(self, name: str) -> Path:
+    def _rows(self, name: str, kind: type[_R]) -> list[_R]:
+        """A table's rows, of which there is at least one: none is ever written without."""
         path = self.folder / name
+        advice = f"make it with `numscope analyze DUMP_DIR --out {self.folder}`"
         if not path.is_file():
-            raise ResultsError(
-                f"{self.folder} holds no {name};"
-                f" make it with `numscope analyze DUMP_DIR --out {self.folder}`"
-            )
-        return path
+            raise ResultsError(f"{self.folder} holds no {name}; {advice}")
+        rows = tables.read_csv(path, kind)
+        if not rows:
+            raise ResultsError(f"{path} has no rows; {advice}")
+        return rows
 
 
 def claim(folder: Path, dump: str, *, fresh: bool = False) -> Results:

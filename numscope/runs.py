@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from numscope import shards, writing
+from numscope import amounts, shards, writing
 from numscope.dumps import Problem
 from numscope.errors import ResultsError
 from numscope.parts import Origin
@@ -170,7 +170,7 @@ def absent(standing: Standing, missing: Sequence[Origin]) -> list[Problem]:
         by_shard.setdefault(standing.owners.get(file.path), []).append(file)
     for shard, files in by_shard.items():
         if shard not in standing.missing:
-            others = f" and {len(files) - 1} more files" if len(files) > 1 else ""
+            others = amounts.others(len(files) - 1, "file")
             found.append(Problem(files[0].path, f"has no part{others}: run shard {shard} again"))
     return found
 

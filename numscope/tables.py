@@ -10,6 +10,7 @@ import csv
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
+from functools import cache
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 from numscope.errors import ResultsError
 from numscope.measure import ErrorSums
 from numscope.writing import replacing
+from numscope.written import parse_tile
 
 if TYPE_CHECKING:
     from numscope.dumps.refs import TensorRef
@@ -325,10 +327,17 @@ _READERS: dict[Any, Callable[[str], Any]] = {
 }
 
 
+@cache
+def _tile(text: str) -> str:
+    """The text, if it is a tile: charts and recipes are told apart by it."""
+    parse_tile(text)
+    return text
+
+
 def _readers(kind: type, columns: Iterable[str]) -> dict[str, Callable[[str], Any]]:
     """What reads each column of that kind of row."""
     types = get_type_hints(kind)
-    return {name: _READERS[types[name]] for name in columns}
+    return {name: _READERS[types[name]] for name in columns} | {"tile": _tile}
 
 
 _READERS_OF = {kind: _readers(kind, columns) for kind, columns in _COLUMNS.items()}

@@ -207,6 +207,19 @@ def test_a_shard_that_is_not_finished_is_named(dump: Path, tmp_path: Path, call:
     assert err.startswith("error: rank0/step_3.safetensors: has no part: run shard ")
 
 
+def test_of_a_shard_that_is_not_finished_the_missing_files_are_counted(
+    dump: Path, tmp_path: Path, call: Call
+) -> None:
+    call("analyze", dump, "-o", tmp_path, "--shard", "1/1", "--no-charts")
+    for step in (1, 2):
+        (tmp_path / "parts" / parts.part_name(f"rank0/step_{step}.safetensors")).unlink()
+    err = call("merge", tmp_path, "--no-charts").err
+    assert err == (
+        "error: rank0/step_1.safetensors: has no part (and 1 more file like it):"
+        " run shard 1/1 again\n"
+    )
+
+
 def test_shards_with_other_options_are_refused(dump: Path, tmp_path: Path, call: Call) -> None:
     call("analyze", dump, "-o", tmp_path, "--shard", "1/2")
     call("analyze", dump, "-o", tmp_path, "--shard", "2/2", "--recipe", "e5m2:1x64")

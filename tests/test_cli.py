@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -10,7 +11,7 @@ import signal
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import click
 import numpy as np
 import pytest
+from rich.console import Console
 
 import numscope
 from numscope import Recipe, dumps, options, tables
@@ -25,6 +27,7 @@ from numscope import results as results_module
 from numscope.catalogue import NAMED, family
 from numscope.cli import cli, run
 from numscope.measure import ErrorSums
+from numscope.recipe_pages import recipe_table
 from numscope.tables import LayerRow, Row
 from numscope.written import fields_text
 from tests.examples import REPOSITORY, SMALL_RUN, Call, gradient, layer_rows, row, save_dump
@@ -319,12 +322,23 @@ def test_quiet_still_says_what_could_not_be_read(call: Call, folder: Path) -> No
     assert call("analyze", "dump", "-q", "--no-charts") == (3, "", "error: bad.npy: is empty\n")
 
 
+def test_no_list_is_named_that_is_not_written(call: Call, folder: Path) -> None:
+    (folder / "bad").mkdir()
+    for i in range(30):
+        (folder / "bad" / f"bad{i}.npy").write_bytes(b"")
+    assert "error: 10 more like this; --verbose shows all\n" in call("analyze", "bad").err
+
+
 def test_verbose_says_every_remark(call: Call, folder: Path) -> None:
     for i in range(30):
         (folder / "dump" / f"bad{i}.npy").write_bytes(b"")
     short = call("scan", "dump")
     assert len(short.err.splitlines()) == 21
-    assert short.err.endswith("error: 10 more like this, all listed in run.json\n")
+    assert short.err.endswith("error: 10 more like this; --verbose shows all\n")
+    done = call("analyze", "dump", "--no-charts")
+    assert "error: 10 more like this, all listed in run.json\n" in done.err
+    skipped = json.loads((folder / "numscope-out" / "run.json").read_text())["skipped"]
+    assert len(skipped) == 30
     assert len(call("scan", "dump", "--verbose").err.splitlines()) == 30
 
 
@@ -502,7 +516,7 @@ def test_files_that_all_vanish_after_the_scan_are_nothing_done(
     assert (code, out) == (1, "")
     assert err.splitlines()[-2:] == [
         "error: step_000001.safetensors: cannot be opened: No such file or directory",
-        "numscope: none of the 1 dump files could be read",
+        "numscope: nothing could be read of 1 dump file",
     ]
 
 
@@ -545,6 +559,19 @@ def test_two_tensors_with_the_same_identity(call: Call, folder: Path) -> None:
     )
     (row,) = tables.read_csv(folder / "out" / "tensors.csv", Row)
     assert row.path == "again/step_000001.safetensors"
+
+
+def test_of_tensors_that_are_not_finite_the_worst_is_named(call: Call, folder: Path) -> None:
+    for step, count in ((1, 1), (2, 3), (3, 2)):
+        x = np.ones((2, 8), np.float32)
+        x[0, :count] = np.nan
+        save_dump(folder / "nan" / f"step_{step}.safetensors", {GOOD: x}, step=str(step))
+    err = call("analyze", "nan", "--no-charts").err
+    (line,) = [line for line in err.splitlines() if line.startswith("warning: ")]
+    assert line == (
+        f"warning: step_2.safetensors:{GOOD}: holds 3 NaN and 0 infinite values, which are counted"
+        " and left out of every sum (and 2 more tensors like it)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -971,7 +998,13 @@ def test_findings_as_json_is_a_list_of_objects(call: Call, results: Path) -> Non
 def test_ten_findings_are_shown_unless_all_are_asked_for(call: Call, folder: Path) -> None:
     rows = layer_rows(
         *(
-            row(tokens=tokens, layer=layer, sums=ErrorSums(count=10**6, underflow_count=count))
+            row(
+                *(recipe, recipe),
+                sums=ErrorSums(count=10**6, underflow_count=count),
+                tokens=tokens,
+                layer=layer,
+            )
+            for recipe in ("ling", "ling:1x64")
             for layer in (0, 4)
             for tokens in range(60)
             for count in [10**5 * (tokens in range(4, 60, 7) and tokens // 7 % 2 == layer // 4)]
@@ -980,8 +1013,10 @@ def test_ten_findings_are_shown_unless_all_are_asked_for(call: Call, folder: Pat
     tables.write_csv(folder / "many" / "layers.csv", rows, LayerRow)
     shown = call("findings", "many").out.splitlines()
     every = call("findings", "many", "--verbose").out.splitlines()
-    assert shown[:-1] == every[: len(shown) - 1]
-    assert len(shown) <= 11
+    assert len(every) > 11
+    assert shown == [*every[:10], f"{len(every) - 10} more; --verbose shows all"]
+    marked = call("plot", "many", "--mark-findings").out.splitlines()
+    assert marked[: len(every)] == every
 
 
 def test_plot_draws_chosen_layers_from_the_tables_alone(call: Call, results: Path) -> None:
@@ -1033,6 +1068,36 @@ def test_plot_of_no_results_says_how_to_make_them(call: Call, folder: Path) -> N
     expected = f"numscope: nowhere holds no layers.csv; {advice}\n"
     assert call("plot", "nowhere") == (1, "", expected)
     assert not (folder / "nowhere").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("findings", "empty"),
+        ("plot", "empty"),
+        ("report", "empty"),
+        ("export", "empty", "--tensorboard", "runs"),
+        ("compare", "empty", "results"),
+        ("check", "empty", "underflow<1"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_table_without_rows_is_no_result(
+    words: Sequence[str], call: Call, folder: Path, results: Path
+) -> None:
+    header = (results / "layers.csv").read_text().splitlines()[0]
+    (folder / "empty").mkdir()
+    (folder / "empty" / "layers.csv").write_text(header + "\n")
+    code, out, err = call(*words)
+    assert (code, out) == (1, "")
+    assert err.startswith("numscope: empty/layers.csv has no rows; make it with ")
+
+
+def test_findings_of_no_layer_say_so(call: Call, folder: Path) -> None:
+    (folder / "odd").mkdir()
+    tables.write_csv(folder / "odd" / "layers.csv", layer_rows(row(layer=None)), LayerRow)
+    line = "numscope: odd has no tensor with a layer number: nothing to judge\n"
+    assert call("findings", "odd") == (1, "", line)
 
 
 def test_scan_shows_how_the_dump_was_understood(call: Call) -> None:
@@ -1107,10 +1172,29 @@ def test_recipes_fit_80_columns(call: Call) -> None:
         assert max(map(len, out.splitlines())) <= 80
 
 
+@pytest.mark.parametrize("width", range(20, 100))
+def test_recipes_cut_nothing_however_narrow_the_terminal_is(width: int) -> None:
+    console = Console(width=width, file=io.StringIO(), record=True)
+    own = {"a-name-that-is-longer-than-all-others": Recipe(tile=(1, 1024))}
+    console.print(recipe_table(own, width=width))
+    lines = console.export_text().splitlines()
+    assert "…" not in "".join(lines)
+    header = lines[0].split()
+    fixed = {"element": "e4m3", "tile": "1x1024", "bits": "8.0312", "range": "18.8"}
+    said = [line.split() for line in lines if line.startswith("a-name")]
+    assert [word for word in said[0] if word in fixed.values()] == [
+        fixed[column] for column in header if column in fixed
+    ]
+    left_out = [column for column in ("name", *fixed, "scale", "source") if column not in header]
+    foot = " ".join(lines).partition("no room for:")[2].replace(",", " ").split()
+    assert sorted(foot) == sorted(left_out)
+
+
 def test_recipes_says_what_each_costs_and_reaches(call: Call) -> None:
     _, out, _ = call("recipes")
     (line,) = [line for line in out.splitlines() if line.startswith("ling ")]
-    assert line.split()[:6] == ["ling", "e4m3", "1x128", "float32", "8.25", "18.8"]
+    facts = ["ling", "e4m3", "1x128", "float32", "max/amax", "8.25", "18.8"]
+    assert line.split()[:7] == facts
 
 
 @pytest.mark.parametrize("name", numscope.recipes())

@@ -116,7 +116,7 @@ def test_of_two_token_counts_of_a_step_the_first_is_taken_with_a_remark(tmp_path
     assert (problem.where, problem.failure) == ("b.safetensors", False)
     assert problem.message == (
         "says that step 3 is at 6 tokens, and a.safetensors that it is at 5, which is taken, "
-        "and so at 1 more steps"
+        "and so at 1 more step"
     )
 
 
@@ -136,7 +136,7 @@ def test_tensors_that_tables_call_the_same_are_named(tmp_path: Path) -> None:
     assert [(problem.where, problem.message) for problem in remarks] == [
         (
             "x.pt:layers.0.fc/input",
-            "tables call 2 tensors of this file the same, and so 1 more names",
+            "tables call 2 tensors of this file the same (and 1 more name like it)",
         )
     ]
 
@@ -227,6 +227,24 @@ def test_links_in_a_circle_end_and_nothing_is_found_twice(tmp_path: Path) -> Non
         ("itself.npy", "cannot be opened: Too many levels of symbolic links")
     ]
     assert [ref.path for ref in dumps.scan(tmp_path)] == ["runs/step_1/a.safetensors"]
+
+
+@pytest.mark.parametrize(
+    ("step", "key", "facts"),
+    [
+        (3, "layers.0.fc.input", "step 3, layer 0, layers.0.fc activation"),
+        (None, "layers.0.fc.input", "no step is named, layer 0, layers.0.fc activation"),
+        (None, "lm_head.input", "no step is named, lm_head activation"),
+    ],
+)
+def test_of_a_tensor_that_is_there_twice_only_what_is_known_is_said(
+    step: int | None, key: str, facts: str, tmp_path: Path
+) -> None:
+    known = {} if step is None else {"step": str(step)}
+    for name in ("a", "b"):
+        _save(tmp_path, f"{name}.safetensors", key, **known)
+    (problem,) = dumps.scan(tmp_path).problems
+    assert problem.message.startswith(f"is the same tensor as a.safetensors:{key} ({facts}); left")
 
 
 def test_remarks_that_count_are_put_together(tmp_path: Path) -> None:

@@ -297,7 +297,7 @@ def test_integers_and_unknown_objects_are_counted(tmp_path: Path) -> None:
         ({"size": ("4", 6)}, "no whole numbers from 0 on"),
         ({"size": (4.0, 6)}, "no whole numbers from 0 on"),
         ({"size": [4, 6]}, "no tuple"),
-        ({"stride": (1,)}, "2 dimensions but 1 strides"),
+        ({"stride": (1,)}, "2 dimensions but 1 stride"),
         ({"size": (1 << 40, 1 << 40), "stride": (0, 0)}, "refused"),
         ({"dtype": "float9"}, "unknown dtype"),
         ({"count": 10**5000}, "not described as it should be"),

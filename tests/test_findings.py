@@ -6,18 +6,21 @@ import csv
 import io
 import json
 import math
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from numscope.findings import Finding, Worst, find, is_lossless, text, to_csv, to_json, worst
-from numscope.findings.finding import COLUMNS
+from numscope.findings.finding import COLUMNS, SILENT
 from numscope.findings.lines import fit, rank_correlation, running_median
+from numscope.findings.rhythm import expected
 from numscope.gallery import tables_of
 from numscope.measure import ErrorSums
 from numscope.series import Series
-from tests.examples import layer_rows, row
+from tests.examples import SUMS, layer_rows, row
 from tests.stories import BILLION, CHARTS, NOISES, RUN, Array, bump, grid, noise_only, tables
 
 TITLES = [f"{subject} {metric} ({tile.replace('x', ',')})" for subject, tile, metric in CHARTS]
@@ -39,7 +42,7 @@ def table(metric: str, *values: tuple[float, ...]) -> Series:
 
 def found(charts: list[Array], **changes: Any) -> list[Finding]:
     """All findings but that there is nothing to see."""
-    return [each for each in find(tables(charts, **changes)) if each.kind != "flat"]
+    return [each for each in find(tables(charts, **changes)) if each.kind not in SILENT]
 
 
 def of_kind(findings: list[Finding], kind: str) -> list[Finding]:
@@ -138,6 +141,37 @@ def test_too_few_points_have_no_shape() -> None:
     charts = noise_only(0, points=5)
     charts[0][2, 1] += 0.5
     assert found(charts) == []
+
+
+def test_too_few_points_are_not_called_flat() -> None:
+    (few,) = find(tables(noise_only(0, points=7)))
+    assert few.kind == "too few points"
+    assert few.charts == tuple(TITLES)
+    assert few.sentence == (
+        "too few points to tell what stands out: at most 7 per layer, and 8 are needed."
+    )
+    (flat,) = find(tables(noise_only(0, points=8)))
+    assert flat.kind == "flat"
+
+
+def test_points_without_a_value_are_too_few() -> None:
+    charts = noise_only(0, points=41, size=1e-5)
+    charts[2][7:, 1:] = math.nan
+    charts[2][:, 0] = math.nan
+    flat, few = (each for each in find(tables(charts)) if each.kind in SILENT)
+    assert flat.charts == tuple(title for title in TITLES if title != TITLES[2])
+    assert few.sentence == (
+        "too few points to tell what else stands out in gradients underflow (1,128):"
+        " at most 7 per layer, and 8 are needed."
+    )
+
+
+def test_nothing_else_stands_out_beside_what_is_counted() -> None:
+    rows = layer_rows(
+        *(row(tokens=tokens, sums=replace(SUMS, nan_count=int(tokens == 5))) for tokens in range(9))
+    )
+    *_, last = find(tables_of(rows), rows)
+    assert last.sentence == "nothing else stands out."
 
 
 def test_no_charts_are_no_findings() -> None:
@@ -252,6 +286,13 @@ def test_steps_are_called_steps() -> None:
     assert "at step 10 " in peak.sentence
 
 
+def test_equal_values_of_a_line_are_each_told_where_they_are() -> None:
+    charts = noise_only(1, size=1e-5)
+    charts[0][[20, 35], 1] = 1.0
+    peaks = of_kind(found(charts, x_name="step", x=tuple(range(41))), "peak")
+    assert {(each.layer, each.step) for each in peaks} == {(4, 20), (4, 35)}
+
+
 # What is there, or is not.
 
 
@@ -265,6 +306,13 @@ def test_saturated_values_are_named_with_the_worst_place() -> None:
     assert (saturated.layer, saturated.tokens, saturated.value) == (12, 1000, 0.05)
     assert saturated.layers == (8, 12)
     assert "8 values are clipped to the largest finite element" in saturated.sentence
+
+
+def test_of_a_single_value_is_spoken_as_of_one() -> None:
+    rows = layer_rows(row(sums=ErrorSums(count=100, saturated_count=1, nan_count=1)))
+    said = " ".join(each.sentence for each in find(tables_of(rows), rows))
+    assert "1 value is clipped to the largest" in said
+    assert "1 value is NaN or infinite before it is quantized" in said
 
 
 def test_values_that_are_not_finite_come_first() -> None:
@@ -294,6 +342,78 @@ def test_missing_points_are_counted_once_per_subject() -> None:
     (missing,) = [each for each in find(tables_of(rows), rows) if each.kind == "missing points"]
     assert (missing.layer, missing.tokens, missing.value) == (4, 3, 2.0)
     assert "2 of 20 points are missing, in layer 4" in missing.sentence
+
+
+def presence(steps: Iterable[int], gradient_steps: Iterable[int] | None = None) -> list[Finding]:
+    """What is missing if activations have these steps, and gradients the same or others."""
+    sums = ErrorSums(count=8, underflow_count=1)
+    there = {"activation": [*steps], "gradient": [*(gradient_steps or [])]}
+    rows = layer_rows(
+        *(
+            row(kind=kind, step=step, tokens=None, layer=layer, sums=sums)
+            for kind in there
+            for step in there[kind]
+            for layer in (0, 4)
+        )
+    )
+    return of_kind(find(tables_of(rows), rows), "missing points")
+
+
+def test_steps_that_all_layers_miss_are_missing() -> None:
+    steps = [step for step in range(0, 400, 10) if not 150 <= step <= 190]
+    (missing,) = presence(steps, steps)
+    assert (missing.layer, missing.step, missing.value) == (0, 150, 10.0)
+    assert missing.layers == (0, 4)
+    assert missing.sentence == (
+        "activations (1,128) and gradients (1,128): 10 of 80 points are missing in each,"
+        " in layers 0,4, the first at step 150, the last at step 190."
+    )
+
+
+def test_steps_that_one_kind_alone_misses_are_missing() -> None:
+    steps = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256]  # with no rhythm of their own
+    (missing,) = presence(steps, [step for step in steps if step not in (4, 64)])
+    assert missing.sentence == (
+        "gradients (1,128): 4 of 20 points are missing, in layers 0,4, the first at step 4,"
+        " the last at step 64."
+    )
+
+
+@pytest.mark.parametrize(
+    ("steps", "missing"),
+    [
+        ([*range(0, 100, 10), *range(110, 200, 10)], [100]),
+        ([*range(0, 100, 10), 110, 130, *range(140, 200, 10)], [100, 120]),
+        ([step + step % 20 // 10 for step in range(0, 200, 10) if step != 60], [60]),
+    ],
+)
+def test_what_a_rhythm_leaves_out_is_expected(steps: list[int], missing: list[int]) -> None:
+    lacking = sorted({*expected(steps)} - {*steps})
+    assert lacking == pytest.approx(missing, abs=1)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [],
+        [7],
+        [0, 10, 30, 40],  # too few to tell
+        [*range(0, 100, 10), *range(100, 500, 100)],  # rarer from now on
+        [*range(0, 400, 100), *range(400, 500, 10), *range(500, 900, 100)],  # a close look
+        [*range(0, 200, 10), 300, 400, 500, *range(510, 700, 10)],  # and back
+        [0, *range(100, 300, 10)],  # the first of all
+        [*range(0, 200, 10), 500],  # the end
+        [2**i for i in range(20)],
+        [i * i for i in range(20)],
+        [*range(20), *range(10**12, 10**12 + 20)],  # two runs
+    ],
+)
+def test_no_other_rhythm_is_taken_for_a_gap(steps: list[int]) -> None:
+    assert expected(steps) == steps
+
+
+def test_kinds_that_are_saved_more_rarely_miss_nothing() -> None:
+    assert presence(range(0, 400, 10), range(0, 400, 20)) == []
 
 
 # In writing.

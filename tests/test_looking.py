@@ -97,7 +97,7 @@ def test_check_of_rules_that_are_kept_is_done(call: Call) -> None:
     done = call("check", "results", "underflow[activation]<0.001", "--verbose")
     assert done.out.splitlines() == [
         "passed: underflow[activation]<0.001 in all 65 rows",
-        "1 of 1 rules passed",
+        "1 of 1 rule passed",
     ]
 
 

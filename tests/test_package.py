@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import numscope
-from numscope import compiling
+from numscope import caches, compiling
 from tests.examples import REPOSITORY
 
 PACKAGE = REPOSITORY / "numscope"
@@ -25,16 +25,16 @@ PACKAGE = REPOSITORY / "numscope"
 #: Imports point only upward in this list, which is the one of DESIGN.md with what came later. A new
 #: module has its place in it, a package its own: inside it, imports are its own matter.
 ORDER = (
-    *("version", "starting", "errors", "formats", "recipes", "checks", "catalogue", "written"),
-    *("recipe_files", "costs", "inputs", "roundings", "compiling", "extremes", "kernels"),
-    *("scale_loops", "expressions", "scales", "quantize", "measure", "panels", "tiling"),
-    *("streaming", "dumps", "writing", "tables", "sorting", "ranges", "amounts", "resources"),
-    *("engines", "clusters", "plans", "capture", "growing", "shards", "parts", "runs", "strips"),
-    *("outcomes", "analysis", "workers", "series", "standings", "findings", "rules", "scores"),
-    *("advice", "comparison", "views", "tradeoffs", "palette", "spacing", "axes", "legend"),
-    *("styles", "charts", "heatmaps", "recipe_charts", "report", "tensorboard", "gallery"),
-    *("results", "merging", "progress", "console", "logs", "batches", "recipe_pages"),
-    *("recipe_tables", "inventory", "__init__", "stopping", "streams", "options"),
+    *("version", "starting", "errors", "amounts", "formats", "recipes", "checks", "catalogue"),
+    *("written", "recipe_files", "costs", "inputs", "roundings", "caches", "compiling"),
+    *("extremes", "kernels", "scale_loops", "expressions", "scales", "quantize", "measure"),
+    *("panels", "tiling", "streaming", "dumps", "writing", "tables", "sorting", "ranges"),
+    *("resources", "engines", "clusters", "plans", "stacks", "capture", "growing", "shards"),
+    *("parts", "runs", "strips", "outcomes", "analysis", "workers", "series", "standings"),
+    *("findings", "rules", "scores", "advice", "comparison", "views", "tradeoffs", "palette"),
+    *("spacing", "axes", "legend", "styles", "charts", "heatmaps", "recipe_charts", "report"),
+    *("tensorboard", "gallery", "results", "merging", "progress", "console", "logs", "batches"),
+    *("recipe_pages", "recipe_tables", "inventory", "__init__", "stopping", "streams", "options"),
     *("batch_options", "commands", "cli", "__main__"),
 )
 
@@ -115,8 +115,8 @@ def test_imports_point_upward(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("dumps.")])
-def test_reading_dumps_knows_of_nothing_but_errors(name: str) -> None:
-    assert {PLACES[other] for other, _ in _own(name)} <= {"dumps", "errors"}
+def test_reading_dumps_knows_of_nothing_but_words(name: str) -> None:
+    assert {PLACES[other] for other, _ in _own(name)} <= {"dumps", "errors", "amounts"}
 
 
 @pytest.mark.parametrize("package", ["dumps", "capture", "findings"])
@@ -192,8 +192,8 @@ def _attributes(name: str) -> set[str]:
 @pytest.mark.parametrize(
     ("what", "modules"),
     [
-        # Where numba looks for a cache, what SLURM says of a task, and threads that BLAS may have.
-        ("os.environ", {"compiling", "batch_options", "cli"}),
+        # Where libraries look for a cache, what SLURM says of a task, how many threads BLAS has.
+        ("os.environ", {"caches", "batch_options", "cli"}),
         ("sys.exit", {"cli"}),
         ("sys.argv", {"cli", "starting"}),
         ("sys.stdout", {"cli", "commands"}),
@@ -202,6 +202,12 @@ def _attributes(name: str) -> set[str]:
 )
 def test_the_process_belongs_to_the_command_line(what: str, modules: set[str]) -> None:
     assert {_as_listed(name) for name in MODULES if what in _attributes(name)} <= modules
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_counts_are_put_into_words_in_one_place(name: str) -> None:
+    text = MODULES[name].read_text(encoding="utf-8")
+    assert not re.search(r"\} more [a-z]+s\b|\belse \"s\"|\"s\" if ", text)
 
 
 def test_public_names_are_there_and_described() -> None:
@@ -222,6 +228,13 @@ from numscope import extremes
 x = np.empty((1, 2), np.float32)
 extremes.widen_bfloat16(np.array([[0x3F80, 0xC000]], np.uint16), x)
 assert x.tolist() == [[1.0, -2.0]]
+"""
+
+
+ONE_CHART = """
+from numscope.gallery import chart_files
+from tests.stories import noise_only, tables
+assert chart_files(tables(noise_only(0))[:1])
 """
 
 
@@ -302,14 +315,14 @@ def test_a_temporary_folder_is_the_last_resort(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(compiling.config, "CACHE_DIR", "")
-    monkeypatch.setattr(compiling, "_is_writable", lambda folder: folder.name in writable)
+    monkeypatch.setattr(caches, "is_writable", lambda folder: folder.name in writable)
     temporary = str(tmp_path / f"numscope-{os.getuid()}")
     assert _chosen_cache() == (temporary if is_temporary else "")
 
 
 def test_a_cache_folder_that_was_chosen_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling.config, "CACHE_DIR", "/chosen")
-    monkeypatch.setattr(compiling, "_is_writable", lambda _: False)
+    monkeypatch.setattr(caches, "is_writable", lambda _: False)
     assert _chosen_cache() == "/chosen"
 
 
@@ -323,8 +336,41 @@ def test_a_user_without_a_home_has_a_temporary_folder(
     monkeypatch.setattr(Path, "home", nowhere)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(compiling.config, "CACHE_DIR", "")
-    monkeypatch.setattr(compiling, "_is_writable", lambda _: False)
+    monkeypatch.setattr(caches, "is_writable", lambda _: False)
     assert _chosen_cache() == str(tmp_path / f"numscope-{os.getuid()}")
+
+
+@pytest.mark.parametrize(
+    ("unwritable", "is_temporary"),
+    [
+        ("HOME", True),
+        ("XDG_CACHE_HOME", True),
+        ("XDG_CONFIG_HOME", True),
+        ("MPLCONFIGDIR", True),
+        (None, False),
+    ],
+)
+def test_drawing_complains_of_no_place_that_cannot_be_written(
+    unwritable: str | None, is_temporary: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")  # that stops root, too
+    (tmp_path / "tmp").mkdir()
+    environment = {"HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "tmp")}
+    environment |= {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
+    if unwritable:
+        environment[unwritable] = str(tmp_path / "file")
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", ONE_CHART],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    temporary = tmp_path / "tmp" / f"numscope-{os.getuid()}" / "matplotlib"
+    assert any(temporary.glob("fontlist*")) is is_temporary
+    assert (tmp_path / "home" / ".cache" / "matplotlib").exists() is not is_temporary
 
 
 # Compiled code is executed: it is not taken from where others can put it.
@@ -343,8 +389,8 @@ def _is_private(folder: Path) -> bool:
 
 
 def test_the_private_folder_is_made_and_found_again(place: Path) -> None:
-    assert compiling.private_folder(place.parent) == place
-    assert compiling.private_folder(place.parent) == place
+    assert caches.private_folder(place.parent) == place
+    assert caches.private_folder(place.parent) == place
     assert _is_private(place)
 
 
@@ -360,7 +406,7 @@ def test_a_folder_of_someone_else_is_refused(place: Path, monkeypatch: pytest.Mo
     theirs.mkdir(mode=0o700)
     with monkeypatch.context() as patch:
         patch.setattr(os, "getuid", lambda: 12345)
-        chosen = compiling.private_folder(place.parent)
+        chosen = caches.private_folder(place.parent)
     assert chosen != theirs
     assert _is_private(chosen)
 
@@ -377,15 +423,15 @@ def test_a_file_is_refused(place: Path) -> None:
 
 
 def _assert_refused(place: Path) -> None:
-    chosen = [compiling.private_folder(place.parent) for _ in range(2)]
+    chosen = [caches.private_folder(place.parent) for _ in range(2)]
     assert place not in chosen
     assert chosen[0] != chosen[1]
     assert all(_is_private(folder) and not any(folder.iterdir()) for folder in chosen)
 
 
 def test_a_folder_is_writable_if_it_can_be_made(tmp_path: Path) -> None:
-    assert compiling._is_writable(tmp_path / "a" / "b")
+    assert caches.is_writable(tmp_path / "a" / "b")
     (tmp_path / "file").write_text("")
-    assert not compiling._is_writable(tmp_path / "file")
-    assert not compiling._is_writable(tmp_path / "file" / "a")
+    assert not caches.is_writable(tmp_path / "file")
+    assert not caches.is_writable(tmp_path / "file" / "a")
     assert [path.name for path in (tmp_path / "a").rglob("*")] == ["b"]

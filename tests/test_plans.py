@@ -191,6 +191,7 @@ GOOD = ref(path="good")
 def test_each_oddity_is_remarked_once(other: dict[str, Any], message: str) -> None:
     odd = [ref(path=path, key=(), **other) for path in ("x", "y", "z")]
     assert _remarks(_scan(GOOD, odd[0])) == [("x", message)]
+    assert _remarks(_scan(GOOD, *odd[:2])) == [("x", f"{message} (and 1 more tensor like it)")]
     assert _remarks(_scan(GOOD, *odd)) == [("x", f"{message} (and 2 more tensors like it)")]
 
 
@@ -264,7 +265,10 @@ def test_no_tensor_at_all_says_why(files: int, why: str) -> None:
     assert str(caught.value) == f"nothing to analyse in dumps: {why}"
 
 
-@pytest.mark.parametrize(("count", "others"), [(1, ""), (3, " and so are 2 others")])
+@pytest.mark.parametrize(
+    ("count", "others"),
+    [(1, ""), (2, " (and 1 more tensor like it)"), (3, " (and 2 more tensors like it)")],
+)
 def test_only_empty_tensors_are_nothing_to_do(count: int, others: str) -> None:
     found = _scan(*(ref(path=f"file{i}", key=(), shape=(0, 8)) for i in range(count)))
     with pytest.raises(NothingToDo) as caught:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from numscope.errors import MissingExtra
@@ -64,6 +66,17 @@ def test_pictures_are_in_the_page_itself() -> None:
     (picture,) = json.loads(content)["pictures"]
     assert picture["of"] == "gradients"
     assert base64.b64decode(picture["src"].removeprefix("data:image/png;base64,")) == b"\x89PNG..."
+
+
+def test_the_median_of_an_even_number_of_points_is_between_the_middle_two() -> None:
+    pytest.importorskip("plotly", reason="the extra report is not installed")
+    values = np.array([[0.4], [0.1], [0.3], [0.2], [math.nan]])
+    few = tables([values] * 6, x=(0, 1, 2, 3, 4), layers=(7,))
+    (content,) = re.findall(
+        r'<script type="application/json" id="data">(.*?)</script>', page(few, [], RUN)
+    )
+    medians = {(each["points"], each["median"]) for each in json.loads(content)["layers"]}
+    assert medians == {(4, 0.25)}
 
 
 # In a browser.

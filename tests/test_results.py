@@ -127,6 +127,17 @@ def test_a_missing_table_comes_with_the_command_that_makes_it(
     )
 
 
+@pytest.mark.parametrize(
+    ("read", "name"), [(Results.tensor_rows, "tensors.csv"), (Results.layer_rows, "layers.csv")]
+)
+def test_a_table_without_a_row_is_none(read: object, name: str, tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    results.keep_tensors([])
+    results.keep_layers([])
+    with pytest.raises(ResultsError, match=rf"{name} has no rows; make it with `numscope analyze"):
+        read(results)  # type: ignore[operator]
+
+
 def test_the_tables_are_listed_with_what_explains_them(tmp_path: Path) -> None:
     results = Results(tmp_path)
     results.keep_tensors([])

@@ -109,6 +109,7 @@ _VALUES: dict[Any, st.SearchStrategy[Any]] = {
 
 def _rows(kind: type[Any]) -> st.SearchStrategy[list[Any]]:
     values = {name: _VALUES[hint] for name, hint in get_type_hints(kind).items()}
+    values["tile"] = st.sampled_from(["1x128", "128x1", "1x*", "*x*"])
     return st.lists(st.builds(kind, **values), max_size=3)
 
 
@@ -339,6 +340,7 @@ def _with_half_a_line(text: str) -> str:
         (_without_a_column, "is not a numscope table: no column underflow_count"),
         (_with_a_word_for_a_number, "cannot be read: invalid literal for int"),
         (_with_half_a_line, "cannot be read: "),
+        (lambda text: text.replace("1x128", "wide"), "cannot be read: tile 'wide' is not written"),
         (lambda _: "", "is not a numscope table"),
         (lambda _: "<html>", "is not a numscope table"),
     ],

@@ -125,7 +125,7 @@ def analyze(
       numscope analyze dumps/ --shard 3/8
       numscope analyze dumps/ --engine dask --scheduler tcp://node7:8786
     """
-    from numscope import batches, parts, workers
+    from numscope import batches, parts, stacks, workers
     from numscope.dumps.folders import absolute
     from numscope.growing import Growing
     from numscope.plans import Selection, chosen, plan, schemes, settings
@@ -144,6 +144,7 @@ def analyze(
         except NothingToDo:
             log.problems(growing.settled())
             raise
+        remarks += stacks.merged(work)
         run_plan = RunPlan(
             dump=absolute(dump),
             command=tuple(ctx.obj),
@@ -173,10 +174,13 @@ def analyze(
 
 def _end_shard(log: Log, run: Batch, failed: Sequence[Problem]) -> None:
     """Say how a shard went and how to go on."""
+    from numscope import amounts
+
     problems = [*run.plan.problems, *failed]
     log.problems(problems)
     if run.work and not run.finished:
-        raise NothingToDo(f"none of the {len(run.work)} dump files of this shard could be read")
+        files = amounts.counted(len(run.work), "dump file")
+        raise NothingToDo(f"nothing could be read of {files} of this shard")
     log.note(
         f"shard {run.shard}: {run.finished} of {len(run.work)} dump files are finished;"
         f" when all shards are: numscope merge {run.results.folder}"

@@ -58,7 +58,7 @@ def check(
       numscope check results 'saturated<=0' 'sqnr_db[activation,layers 0-4]>25' --json
       numscope check results --file rules.toml
     """
-    from numscope import console
+    from numscope import amounts, console
     from numscope import rules as checking
     from numscope.results import Results
     from numscope.series import x_name_of
@@ -76,17 +76,20 @@ def check(
         shown = outcomes if verbose else [each for each in outcomes if not each.passed]
         lines = [_line(each, x_name) for each in shown]
         passed = sum(each.passed for each in outcomes)
-        total = [] if quiet else [f"{passed} of {len(outcomes)} rules passed"]
+        total = f"{passed} of {amounts.counted(len(outcomes), 'rule')} passed"
         with answering() as answer:
-            console.print_lines(answer, [*lines, *total])
+            console.print_lines(answer, lines if quiet else [*lines, total])
     ctx.exit(0 if all(each.passed for each in outcomes) else FAILED)
 
 
 def _line(outcome: Outcome, x_name: XName) -> str:
     """Whether a rule is kept, or else where it is broken first, and how badly at the worst."""
+    from numscope import amounts
+
     rule = outcome.rule
     if outcome.first is None or outcome.worst is None:
-        return f"passed: {rule.text} in all {outcome.rows:,} rows"
+        rows = amounts.counted(outcome.rows, "row")
+        return f"passed: {rule.text} in {'all ' if outcome.rows > 1 else ''}{rows}"
     return (
         f"failed: {rule.text} in {outcome.failures:,} of {outcome.rows:,} rows,"
         f" first {_place(outcome.first, rule.metric, x_name)},"

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from numscope.commands.answering import answering
+from numscope.errors import NothingToDo
 from numscope.options import Command, results_argument, verbosity
 
 
@@ -37,10 +38,15 @@ def findings(results: Path, *, as_json: bool, quiet: bool, verbose: bool) -> Non
     from numscope.results import Results
 
     rows = Results(results).layer_rows()
-    found = find(tables_of(rows), rows)
+    charts = tables_of(rows)
+    if not charts:
+        raise NothingToDo(f"{results} has no tensor with a layer number: nothing to judge")
+    found = find(charts, rows)
     if as_json:
         click.echo(json.dumps([to_json(each) for each in found], indent=2))
     else:
         with answering() as answer:
-            most = None if verbose else console.MOST_FINDINGS
-            console.print_findings(answer, found, most=most)
+            if verbose:
+                console.print_findings(answer, found, most=None)
+            else:
+                console.print_findings(answer, found)

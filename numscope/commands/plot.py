@@ -134,5 +134,5 @@ def plot(
         if verbose:
             answer.print(console.summary(charts))
         if not quiet:
-            console.print_findings(answer, found)
+            console.print_findings(answer, found, most=None)
             console.print_written(answer, written)

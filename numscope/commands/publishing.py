@@ -25,17 +25,19 @@ if TYPE_CHECKING:
 
 def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_charts: bool) -> None:
     """Write everything that follows from the tables, say it, and exit."""
-    from numscope import console, scores
+    from numscope import amounts, console, scores
     from numscope.findings import find, text, to_csv
     from numscope.gallery import chart_files, tables_of, tradeoff_files
     from numscope.recipe_tables import print_scores
+    from numscope.results import FINDINGS, RUN
     from numscope.standings import standings
     from numscope.tradeoffs import tradeoffs
 
     problems = [*plan.problems, *merged.problems]
-    log.problems(problems)
+    log.problems(problems, RUN if merged.layers else None)
     if not merged.layers:
-        raise NothingToDo(f"none of the {len(plan.files)} dump files could be read")
+        files = amounts.counted(len(plan.files), "dump file")
+        raise NothingToDo(f"nothing could be read of {files}")
     charts = tables_of(merged.layers)
     results.forget_parts(but=[file.path for file in plan.files])
     found = find(charts, merged.layers)
@@ -61,7 +63,7 @@ def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_ch
         with answering() as answer:
             answer.print(console.summary(charts))
             answer.print()
-            console.print_findings(answer, found)
+            console.print_findings(answer, found, FINDINGS)
             answer.print()
             console.print_written(answer, [*results.tables, *pictures])
             if len({each.recipe for each in compared}) > 1:

@@ -48,7 +48,7 @@ def recipes(
 
     with answering() as answer:
         if recipe is None:
-            answer.print(recipe_table(own, has_sources=verbose))
+            answer.print(recipe_table(own, has_sources=verbose, width=answer.width))
         else:
             name, found = recipe
             answer.print(recipe_page(found, name))

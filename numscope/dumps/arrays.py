@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from numscope import amounts
 from numscope.dumps import bounds, packing, strided
 from numscope.errors import DumpError
 
@@ -212,7 +213,10 @@ def strided_array(
         If any of its elements lies outside `source`.
     """
     if len(shape) != len(strides):
-        raise DumpError(f"has {len(shape)} dimensions but {len(strides)} strides")
+        raise DumpError(
+            f"has {amounts.counted(len(shape), 'dimension')} but"
+            f" {amounts.counted(len(strides), 'stride')}"
+        )
     bounds.check_shape(shape, dtype.itemsize)
     if not (bounds.is_size(offset) and all(map(bounds.is_size, strides))):
         raise DumpError("has a stride or an offset that is negative or too large")

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from numscope import amounts
 from numscope.dumps.contents import Remark
 from numscope.dumps.places import Identity
 from numscope.dumps.refs import Key, Problem, TensorRef, key_text
@@ -54,7 +55,7 @@ class Gathered:
         alike = [text for text, count in counts.items() if count > 1]
         if alike:
             message = f"tables call {counts[alike[0]]} tensors of this file the same"
-            more = f", and so {len(alike) - 1} more names" if len(alike) > 1 else ""
+            more = amounts.others(len(alike) - 1, "name")
             self.problems.append(Problem(f"{path}:{alike[0]}", message + more, failure=False))
 
     def all_problems(self, others: list[Problem]) -> tuple[Problem, ...]:
@@ -63,7 +64,7 @@ class Gathered:
         for message, places in self.counts.items():
             total = sum(count for _, count in places)
             where, more = places[0][0], len(places) - 1
-            tail = f", in this and {more} more files" if more else ""
+            tail = f", in this and {amounts.counted(more, 'more file')}" if more else ""
             problems.append(Problem(where, f"{message}: {total}{tail}", failure=False))
         return tuple(sorted(map(_in_one_line, problems), key=lambda problem: problem.where))
 

@@ -11,6 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from numscope import amounts
 from numscope.dumps.refs import Problem
 
 if TYPE_CHECKING:
@@ -83,10 +84,12 @@ def _same_again(ref: TensorRef, first: str) -> str:
     advice = "move one of the two away"
     if ref.step is None:
         advice += ", or say with --pattern where the step stands in their names"
-    return (
-        f"is the same tensor as {first} (step {ref.step}, layer {ref.layer}, {ref.module} "
-        f"{ref.kind}); left out: {advice}"
-    )
+    facts = [
+        "no step is named" if ref.step is None else f"step {ref.step}",
+        *([] if ref.layer is None else [f"layer {ref.layer}"]),
+        " ".join(filter(None, (ref.module, ref.kind))),
+    ]
+    return f"is the same tensor as {first} ({', '.join(facts)}); left out: {advice}"
 
 
 def _number_microbatches(found: Sequence[tuple[TensorRef, Identity]]) -> list[TensorRef]:
@@ -188,10 +191,11 @@ def _agree_on_tokens(refs: list[TensorRef], settled: Settled) -> list[TensorRef]
             others.setdefault(ref.step, ref)
     if others:
         step, other = next(iter(others.items()))
-        more = f", and so at {len(others) - 1} more steps" if len(others) > 1 else ""
+        more = len(others) - 1
+        tail = f", and so at {amounts.counted(more, 'more step')}" if more else ""
         message = (
             f"says that step {step} is at {other.tokens} tokens, and {stated[step].path} that it "
-            f"is at {stated[step].tokens}, which is taken{more}"
+            f"is at {stated[step].tokens}, which is taken{tail}"
         )
         settled.problems.append(Problem(other.path, message, failure=False))
     tokens = {step: ref.tokens for step, ref in stated.items()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import PurePosixPath
 
+from numscope import amounts
 from numscope.dumps.files import open_file
 from numscope.dumps.folders import Folder, read_whole
 from numscope.dumps.refs import Problem
@@ -44,7 +45,7 @@ def check_index(root: Folder, path: str) -> list[Problem]:
                 Problem(path, f"names the shard {shard!r}, which is outside its folder")
             )
         elif root.stamp(str(folder / shard)) is None:
-            tensors = "1 tensor" if len(names) == 1 else f"{len(names)} tensors"
+            tensors = amounts.counted(len(names), "tensor")
             problems.append(
                 Problem(path, f"names the shard {shard!r}, which is missing, with {tensors}")
             )

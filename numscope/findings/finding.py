@@ -27,7 +27,10 @@ Kind = Literal[
     "non-finite present",
     "missing points",
     "flat",
+    "too few points",
 ]
+#: Kinds that say that nothing was found.
+SILENT: frozenset[Kind] = frozenset({"flat", "too few points"})
 
 #: What a metric is when nothing was lost; 0 for all others, which rise as more is lost.
 BEST = {"distortion": 1.0, "cosine": 1.0, "min_row_cosine": 1.0, "sqnr_db": math.inf}

@@ -50,17 +50,29 @@ _NEAR = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
-    """The farthest point of one line in one excursion: the index of its x among all, its value."""
+    """The farthest point of one line in one excursion.
+
+    `index` is its place in the line, `moment` that of its x among the x of all lines.
+    """
 
     line: Line
+    index: int
     moment: int
-    value: float
-    baseline: float
 
     @property
     def x(self) -> int:
         """Where it is, as in the chart's table."""
-        return int(self.line.x[np.abs(self.line.y - self.value).argmin()])
+        return int(self.line.x[self.index])
+
+    @property
+    def value(self) -> float:
+        """What is there."""
+        return float(self.line.y[self.index])
+
+    @property
+    def baseline(self) -> float:
+        """What would be usual there."""
+        return float(self.line.baseline[self.index])
 
     @property
     def times(self) -> float:
@@ -237,15 +249,7 @@ def _excursions(
         return []
     breaks = np.flatnonzero(np.diff(beyond) > 1 + _NEAR * len(line.x)) + 1
     summits = [int(run[excess[run].argmax()]) for run in np.split(beyond, breaks)]
-    return [
-        Extreme(
-            line,
-            int(np.searchsorted(grid, line.x[i])),
-            float(line.y[i]),
-            float(line.baseline[i]),
-        )
-        for i in summits
-    ]
+    return [Extreme(line, i, int(np.searchsorted(grid, line.x[i]))) for i in summits]
 
 
 def _peak_or_dip(own: Sequence[Extreme], *, is_up: bool) -> Finding:

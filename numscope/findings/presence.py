@@ -9,10 +9,12 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from numscope import amounts
-from numscope.findings.finding import Finding, at, of_layers
+from numscope.findings.finding import Finding, at, listed, of_layers, place
+from numscope.findings.rhythm import expected
+from numscope.series import subject, turned_tiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from numscope.series import Series, XName
     from numscope.tables import LayerRow
@@ -26,7 +28,8 @@ def saturation(rows: Sequence[LayerRow], x_name: XName) -> list[Finding]:
             own,
             x_name,
             count=lambda row: row.saturated_count,
-            what="values are clipped to the largest finite element",
+            one="value is clipped to the largest finite element",
+            many="values are clipped to the largest finite element",
             bonus=1.0,
         )
         for own in _groups(row for row in rows if row.saturated_count)
@@ -45,7 +48,8 @@ def non_finite(rows: Sequence[LayerRow], x_name: XName) -> list[Finding]:
             [row for row in own if row.tile == own[0].tile],
             x_name,
             count=lambda row: row.nan_count + row.inf_count,
-            what="values are NaN or infinite before they are quantized",
+            one="value is NaN or infinite before it is quantized",
+            many="values are NaN or infinite before they are quantized",
             bonus=8.0,
         )
         for own in groups.values()
@@ -53,45 +57,68 @@ def non_finite(rows: Sequence[LayerRow], x_name: XName) -> list[Finding]:
 
 
 def missing_points(tables: Sequence[Series], rows: Sequence[LayerRow]) -> list[Finding]:
-    """A finding per recipe and subject in which some layer has no tensor where others have one."""
+    """What is not there: a finding for all subjects that miss the same points.
+
+    A point is missing where other layers have one, where other charts have one that otherwise have
+    much the same, and where the distance from one point to the next is twice the usual one or more.
+
+    Parameters
+    ----------
+    tables
+        Of one recipe.
+    rows
+        Of layers.csv; a point that has a row there is not missing, whatever its value.
+    """
     x_name = tables[0].x_name if tables else "tokens"
-    there = {(row.recipe, row.tile, _x(row, x_name), row.layer) for row in rows}
-    findings = []
-    seen = set()
+    turned = turned_tiles(rows)
+    there = {
+        (subject(row.kind, is_turned=key in turned), row.tile, _x(row, x_name), row.layer)
+        for row in rows
+        for key in [(row.recipe, row.kind, row.tile)]
+    }
+    subjects: dict[tuple[str, str], Series] = {}
+    groups: dict[tuple[tuple[int, int], ...], list[Series]] = {}
     for table in tables:
-        key = (table.recipe, table.subject, table.tile)
-        if key in seen:
-            continue
-        seen.add(key)
-        gaps = [
-            (x, layer)
-            for x, values in zip(table.x, table.values, strict=True)
-            for layer, value in zip(table.layers, values, strict=True)
-            if math.isnan(value) and (not rows or (*key[::2], x, layer) not in there)
-        ]
-        if gaps:
-            findings.append(_missing(table, gaps))
-    return findings
+        if subjects.setdefault((table.subject, table.tile), table) is table:
+            groups.setdefault(tuple(_gaps(table, tables, there)), []).append(table)
+    return [_missing(own, gaps) for gaps, own in groups.items() if gaps]
 
 
-def _missing(table: Series, gaps: Sequence[tuple[int, int]]) -> Finding:
+def _gaps(
+    table: Series, tables: Sequence[Series], there: Collection[tuple[str, str, int, int | None]]
+) -> list[tuple[int, int]]:
+    """Every x and layer that has no value and should have one."""
+    values = dict(zip(table.x, table.values, strict=True))
+    nothing = (math.nan,) * len(table.layers)
+    return [
+        (x, layer)
+        for x in expected(table.x, [each.x for each in tables])
+        for layer, value in zip(table.layers, values.get(x, nothing), strict=True)
+        if math.isnan(value) and (table.subject, table.tile, x, layer) not in there
+    ]
+
+
+def _missing(tables: Sequence[Series], gaps: Sequence[tuple[int, int]]) -> Finding:
+    table = tables[0]
     layers = tuple(sorted({layer for _, layer in gaps}))
-    first = gaps[0]
-    total = len(table.x) * len(table.layers)
+    first, last = gaps[0], gaps[-1]
+    until = f", the last at {at(table.x_name, last[0])}" if last[0] > first[0] else ""
+    total = len({*table.x, *(x for x, _ in gaps)}) * len(table.layers)
+    subjects = listed([f"{each.subject} ({each.tile.replace('x', ',')})" for each in tables])
     return Finding(
         kind="missing points",
         recipe=table.recipe,
         chart=table.title,
         layer=first[1],
-        **{table.x_name: first[0]},
+        **place(table, first[0]),
         value=float(len(gaps)),
         baseline=0.0,
         layers=layers,
-        charts=(table.title,),
+        charts=tuple(each.title for each in tables),
         importance=-1.0 + len(gaps) / total,
-        sentence=f"{table.subject} ({table.tile.replace('x', ',')}): {len(gaps):,} of {total:,}"
-        f" points {'are' if len(gaps) > 1 else 'is'} missing, in {of_layers(layers)},"
-        f" the first at {at(table.x_name, first[0])}.",
+        sentence=f"{subjects}: {len(gaps):,} of {total:,} points"
+        f" {'are' if len(gaps) > 1 else 'is'} missing{' in each' if len(tables) > 1 else ''},"
+        f" in {of_layers(layers)}, the first at {at(table.x_name, first[0])}{until}.",
     )
 
 
@@ -101,7 +128,8 @@ def _counted(
     x_name: XName,
     *,
     count: Callable[[LayerRow], int],
-    what: str,
+    one: str,
+    many: str,
     bonus: float,
 ) -> Finding:
     """What a count says: how many there are, where first, and where most."""
@@ -122,7 +150,7 @@ def _counted(
         layers=layers,
         charts=(subject,),
         importance=bonus + math.log10(max(share, 1e-12)) / 4,
-        sentence=f"{subject}: {total:,} {what}, in {of_layers(layers)}, first at"
+        sentence=f"{subject}: {amounts.counted(total, one, many)}, in {of_layers(layers)}, first at"
         f" {at(x_name, _x(first, x_name))}; most in layer {most.layer} at"
         f" {at(x_name, _x(most, x_name))}, a share of {amounts.share(share)}.",
     )

@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from numscope.findings import moments, presence, trends
-from numscope.findings.finding import Finding, least_difference, listed
-from numscope.findings.lines import lines_of
+from numscope.findings.finding import Finding, Kind, least_difference, listed
+from numscope.findings.lines import FEWEST_POINTS, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,8 @@ _RESTLESS = 50
 def find(tables: Sequence[Series], rows: Sequence[LayerRow] = ()) -> list[Finding]:
     """Everything that stands out in the charts of one run, the most important first.
 
-    The charts in which nothing does are named by one finding of the kind `flat`, the last one.
+    The charts in which nothing does are named by one finding of the kind `flat`, those with too few
+    points in every line by one of the kind `too few points`; they are the last.
 
     Parameters
     ----------
@@ -43,7 +44,7 @@ def find(tables: Sequence[Series], rows: Sequence[LayerRow] = ()) -> list[Findin
         found += presence.saturation(known, tables[0].x_name)
         found += presence.non_finite(known, tables[0].x_name)
     found.sort(key=lambda each: -each.importance)
-    return found + _flat(tables, found)
+    return found + _silent(tables, found)
 
 
 def _shapes(tables: Sequence[Series]) -> list[Finding]:
@@ -60,26 +61,52 @@ def _shapes(tables: Sequence[Series]) -> list[Finding]:
     ]
 
 
-def _flat(tables: Sequence[Series], found: Sequence[Finding]) -> list[Finding]:
-    """The finding that names the charts without one, if there are any."""
+def _silent(tables: Sequence[Series], found: Sequence[Finding]) -> list[Finding]:
+    """The findings that name the charts without one, if there are any, and those of few points."""
     shown = {
         (each.recipe, chart) for each in found if each.kind not in _COUNTS for chart in each.charts
     }
     silent = [table for table in tables if (table.recipe, table.title) not in shown]
-    flat = [table for table in silent if len(silent) == len(tables) or not _is_restless(table)]
-    if not flat:
+    few = [table for table in silent if _points(table) < FEWEST_POINTS]
+    flat = [
+        table
+        for table in silent
+        if table not in few and (len(silent) == len(tables) or not _is_restless(table))
+    ]
+    what = "else stands out" if any(each.kind in _COUNTS for each in found) else "stands out"
+    most = max(map(_points, few), default=0)
+    needed = f"at most {most} per layer, and {FEWEST_POINTS} are needed"
+    return [
+        *_about("flat", flat, tables, f"nothing {what}", "."),
+        *_about(
+            "too few points", few, tables, f"too few points to tell what {what}", f": {needed}."
+        ),
+    ]
+
+
+def _about(
+    kind: Kind, own: Sequence[Series], tables: Sequence[Series], head: str, tail: str
+) -> list[Finding]:
+    """One finding about some of the charts, which are named unless they are all; of none, none."""
+    if not own:
         return []
-    titles = list(dict.fromkeys(table.title for table in flat))
-    where = "" if len(flat) == len(tables) else f" in {listed(titles)}"
+    titles = list(dict.fromkeys(table.title for table in own))
+    where = "" if len(own) == len(tables) else f" in {listed(titles)}"
     return [
         Finding(
-            kind="flat",
-            recipe=flat[0].recipe,
+            kind=kind,
+            recipe=own[0].recipe,
             charts=tuple(titles),
             importance=-math.inf,
-            sentence=f"nothing stands out{where}.",
+            sentence=f"{head}{where}{tail}",
         )
     ]
+
+
+def _points(table: Series) -> int:
+    """How many points its longest line has."""
+    known = (map(math.isfinite, values) for values in table.values)
+    return max(map(sum, zip(*known, strict=True)), default=0)
 
 
 def _is_restless(table: Series) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from numscope.findings.finding import COLUMNS, Finding
+from numscope.findings.finding import COLUMNS, SILENT, Finding
 from numscope.findings.worst import sentence
 from numscope.tables import csv_text
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numscope.series import Series
 
 #: Sentences of these kinds begin with no name.
-_ABOUT_ALL = {"common moment", "flat"}
+_ABOUT_ALL = {"common moment", *SILENT}
 _NOTHING = "There is nothing to chart."
 
 
@@ -54,7 +54,7 @@ def to_json(finding: Finding) -> dict[str, Any]:
 def named(finding: Finding, *, has_recipe: bool) -> str:
     """The sentence as one that stands alone, with the recipe before it if there are several."""
     words = finding.sentence
-    if has_recipe and finding.kind != "flat":
+    if has_recipe and finding.kind not in SILENT:
         return f"{finding.recipe}: {words}"
     return words[:1].upper() + words[1:] if finding.kind in _ABOUT_ALL else words
 

@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from numscope import amounts
@@ -142,7 +143,7 @@ def _layer_table(tables: Sequence[Series]) -> list[dict[str, Any]]:
     rows = []
     for table in tables:
         for layer in table.layers:
-            known = sorted(value for value in table.column(layer) if not math.isnan(value))
+            known = [value for value in table.column(layer) if not math.isnan(value)]
             point = worst(selected(table, {layer}))
             if not known or point is None:
                 continue
@@ -152,7 +153,7 @@ def _layer_table(tables: Sequence[Series]) -> list[dict[str, Any]]:
                     "chart": table.title,
                     "layer": layer,
                     "points": len(known),
-                    "median": _number(known[len(known) // 2]),
+                    "median": _number(median(known)),
                     "worst": _number(point.value),
                     "at": point.x,
                     "at_text": amounts.tokens(point.x)
