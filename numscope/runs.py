@@ -133,7 +133,7 @@ def standing(folder: Path) -> Standing:
     Raises
     ------
     ResultsError
-        If none has begun, or they were begun with different options.
+        If none has begun, or they were begun with different options or on different dumps.
     """
     all_begun = begun(folder)
     if not all_begun:
@@ -191,13 +191,22 @@ def _owners(files: Sequence[Origin], count: int) -> dict[str, Shard]:
 
 
 def _refuse_others(one: Begun, latest: Begun) -> None:
-    for name, value in latest.plan.settings.items():
-        other = one.plan.settings.get(name)
-        if other != value:
+    if one.plan.dump != latest.plan.dump:
+        raise ResultsError(
+            f"shard {one.shard} was run on {one.plan.dump}, shard {latest.shard} on"
+            f" {latest.plan.dump}: run all shards on the same dump"
+        )
+    for name in {**one.plan.settings, **latest.plan.settings}:
+        before, now = (each.plan.settings.get(name) for each in (one, latest))
+        if before != now:
             raise ResultsError(
-                f"shard {one.shard} was run with {name} {other}, shard {latest.shard} with"
-                f" {value}: run the shards again with the same options"
+                f"shard {one.shard} was run {_with(name, before)}, shard {latest.shard}"
+                f" {_with(name, now)}: run the shards again with the same options"
             )
+
+
+def _with(name: str, value: str | None) -> str:
+    return f"without {name}" if value is None else f"with {name} {value}"
 
 
 class _Plan(TypedDict):

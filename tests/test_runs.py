@@ -41,6 +41,12 @@ def _age(path: Path, seconds: float = 7200) -> None:
     os.utime(path, (then, then))
 
 
+def _order(folder: Path, *shards: Shard) -> None:
+    """Make shards as if they had begun one after the other, whatever the clock's resolution."""
+    for n, shard in enumerate(shards):
+        os.utime(folder / f"shard-{shard.index}-of-{shard.count}.json", (10**9 + n, 10**9 + n))
+
+
 # Plans.
 
 
@@ -109,3 +115,35 @@ def test_an_old_plan_that_is_used_again_is_as_good_as_new(tmp_path: Path) -> Non
     before = plan.stat().st_mtime
     _begin(tmp_path, Shard())
     assert plan.stat().st_mtime > before + 3600
+
+
+# Shards that do not belong together.
+
+
+def test_shards_of_two_dumps_are_refused(tmp_path: Path) -> None:
+    _begin(tmp_path, Shard(1, 2))
+    _begin(tmp_path, Shard(2, 2), plan=replace(PLAN, dump="/other"))
+    _order(tmp_path, Shard(1, 2), Shard(2, 2))
+    with pytest.raises(ResultsError) as caught:
+        runs.standing(tmp_path)
+    assert str(caught.value) == (
+        "shard 1/2 was run on /dump, shard 2/2 on /other: run all shards on the same dump"
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ({}, {"--module": "fc"}, "1/2 was run without --module, shard 2/2 with --module fc"),
+        ({"--module": "fc"}, {}, "1/2 was run with --module fc, shard 2/2 without --module"),
+        ({"--layers": "0"}, {"--layers": "4"}, "with --layers 0, shard 2/2 with --layers 4"),
+    ],
+)
+def test_shards_with_different_options_are_refused(
+    first: dict[str, str], second: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    _begin(tmp_path, Shard(1, 2), plan=replace(PLAN, settings=first))
+    _begin(tmp_path, Shard(2, 2), plan=replace(PLAN, settings=second))
+    _order(tmp_path, Shard(1, 2), Shard(2, 2))
+    with pytest.raises(ResultsError, match=f"{message}: run the shards again"):
+        runs.standing(tmp_path)
