@@ -1,28 +1,37 @@
 """What a run is to do, kept beside its parts: the plan, and the shard of it each process has taken.
 
 Processes do not talk to each other. Each writes the plan that it has made, under a name that
-follows from its content, and a note that its shard of that plan has begun. Nothing here measures.
+follows from its content, and a note that its shard of that plan has begun: those that have found
+the same dump share a plan. Nothing here measures.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from numscope import amounts, shards, writing
 from numscope.dumps import Problem
-from numscope.errors import ResultsError
+from numscope.errors import ResultsError, UsageError
 from numscope.parts import Origin
 from numscope.shards import Shard
 from numscope.version import __version__
 
 #: A plan that no shard refers to may belong to a process that has just begun, but not for so long.
 _STALE_SECONDS = 3600.0
+
+_PLAN = re.compile(r"[0-9a-f]{24}\.json")
+_NOTE = re.compile(r"shard-(\d+)-of-(\d+)\.json")
+_UNREADABLE = (OSError, ValueError, TypeError, LookupError, RecursionError)
+_COLUMNS = tuple(each.name for each in fields(Origin))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +81,6 @@ class Begun:
     plan: RunPlan
     mtime_ns: int
 
-    @property
-    def files(self) -> list[Origin]:
-        """What the shard has to measure."""
-        sizes = [file.bytes for file in self.plan.files]
-        return [self.plan.files[at] for at in self.shard.takes(sizes)]
-
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -96,13 +99,13 @@ def begin(folder: Path, plan: RunPlan, shard: Shard) -> None:
     ResultsError
         If that cannot be written.
     """
-    text = json.dumps(asdict(plan))
-    name = f"{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}.json"
-    if not (folder / name).exists():
-        writing.write_text(folder / name, text)
-    writing.write_text(folder / _note_name(shard), json.dumps({"plan": name}))
-    for path in folder.glob("shard-*-of-*.json"):
-        if not path.name.endswith(f"-of-{shard.count}.json"):
+    content = _written(plan)
+    name = f"{_digest(content)}.json"
+    _keep_plan(folder / name, content)
+    note = json.dumps({"plan": name, "command": plan.command})
+    writing.write_text(folder / f"shard-{shard.index}-of-{shard.count}.json", note)
+    for path, other in _notes(folder):
+        if other.count != shard.count:
             path.unlink(missing_ok=True)
     _forget_plans(folder)
 
@@ -110,16 +113,16 @@ def begin(folder: Path, plan: RunPlan, shard: Shard) -> None:
 def begun(folder: Path) -> list[Begun]:
     """The shards that have begun, the latest last; what cannot be read has not begun."""
     found = []
-    plans: dict[str, RunPlan] = {}
-    for path in folder.glob("shard-*-of-*.json"):
+    plans: dict[str, _Plan] = {}
+    for path, shard in _notes(folder):
         try:
-            name = json.loads(path.read_bytes())["plan"]
+            note = json.loads(path.read_bytes())
+            name, command = str(note["plan"]), tuple(map(str, note["command"]))
             if name not in plans:
-                plans[name] = _plan(json.loads((folder / name).read_bytes()))
-            index, count = path.stem.removeprefix("shard-").split("-of-")
-            shard = Shard(int(index), int(count))
-            found.append(Begun(shard, plans[name], path.stat().st_mtime_ns))
-        except (OSError, ValueError, TypeError, KeyError):
+                plans[name] = _read(folder / name)
+            plan = RunPlan(command=command, **plans[name])
+            found.append(Begun(shard, plan, path.stat().st_mtime_ns))
+        except _UNREADABLE:
             continue
     return sorted(found, key=lambda each: each.mtime_ns)
 
@@ -130,7 +133,7 @@ def standing(folder: Path) -> Standing:
     Raises
     ------
     ResultsError
-        If none has begun, or they were begun with different options.
+        If none has begun, or they were begun with different options or on different dumps.
     """
     all_begun = begun(folder)
     if not all_begun:
@@ -140,8 +143,9 @@ def standing(folder: Path) -> Standing:
     all_begun = [each for each in all_begun if each.shard.count == count]
     for each in all_begun:
         _refuse_others(each, latest)
-    files = {file.path: file for each in all_begun for file in each.plan.files}
-    problems = dict.fromkeys(one for each in all_begun for one in each.plan.problems)
+    plans = _different([each.plan for each in all_begun])
+    files = {file.path: file for plan in plans for file in plan.files}
+    problems = dict.fromkeys(one for plan in plans for one in plan.problems)
     present = {each.shard.index for each in all_begun}
     plan = RunPlan(
         latest.plan.dump,
@@ -156,6 +160,12 @@ def standing(folder: Path) -> Standing:
         tuple(Shard(index, count) for index in range(1, count + 1) if index not in present),
         _owners(latest.plan.files, count),
     )
+
+
+def _different(plans: Sequence[RunPlan]) -> list[RunPlan]:
+    """The plans without those whose files and problems a later one shares, in order."""
+    last = {(id(plan.files), id(plan.problems)): at for at, plan in enumerate(plans)}
+    return [plans[at] for at in sorted(last.values())]
 
 
 def absent(standing: Standing, missing: Sequence[Origin]) -> list[Problem]:
@@ -181,24 +191,83 @@ def _owners(files: Sequence[Origin], count: int) -> dict[str, Shard]:
 
 
 def _refuse_others(one: Begun, latest: Begun) -> None:
-    for name, value in latest.plan.settings.items():
-        other = one.plan.settings.get(name)
-        if other != value:
+    if one.plan.dump != latest.plan.dump:
+        raise ResultsError(
+            f"shard {one.shard} was run on {one.plan.dump}, shard {latest.shard} on"
+            f" {latest.plan.dump}: run all shards on the same dump"
+        )
+    for name in {**one.plan.settings, **latest.plan.settings}:
+        before, now = (each.plan.settings.get(name) for each in (one, latest))
+        if before != now:
             raise ResultsError(
-                f"shard {one.shard} was run with {name} {other}, shard {latest.shard} with"
-                f" {value}: run the shards again with the same options"
+                f"shard {one.shard} was run {_with(name, before)}, shard {latest.shard}"
+                f" {_with(name, now)}: run the shards again with the same options"
             )
 
 
-def _plan(facts: dict[str, Any]) -> RunPlan:
-    files = tuple(Origin(**each) for each in facts.pop("files"))
-    problems = tuple(Problem(**each) for each in facts.pop("problems"))
-    command = tuple(facts.pop("command"))
-    return RunPlan(**facts, command=command, files=files, problems=problems)
+def _with(name: str, value: str | None) -> str:
+    return f"without {name}" if value is None else f"with {name} {value}"
 
 
-def _note_name(shard: Shard) -> str:
-    return f"shard-{shard.index}-of-{shard.count}.json"
+class _Plan(TypedDict):
+    """What a plan's file says: all but the command line, in which shards differ."""
+
+    dump: str
+    settings: Mapping[str, str]
+    recipes: Mapping[str, Mapping[str, object]]
+    files: tuple[Origin, ...]
+    problems: tuple[Problem, ...]
+
+
+def _written(plan: RunPlan) -> bytes:
+    """The plan's file, with a list for each field of the dump files."""
+    facts = {
+        "dump": plan.dump,
+        "settings": plan.settings,
+        "recipes": plan.recipes,
+        "files": {name: [getattr(file, name) for file in plan.files] for name in _COLUMNS},
+        "problems": [asdict(each) for each in plan.problems],
+    }
+    return json.dumps(facts).encode()
+
+
+def _read(path: Path) -> _Plan:
+    """The plan in a file; a `ValueError` if it is not the one of that name."""
+    content = path.read_bytes()
+    if path.name != f"{_digest(content)}.json":
+        raise ValueError("is damaged")
+    facts = json.loads(content)
+    columns = [facts["files"][name] for name in _COLUMNS]
+    return _Plan(
+        dump=facts["dump"],
+        settings=facts["settings"],
+        recipes=facts["recipes"],
+        files=tuple(Origin(*values) for values in zip(*columns, strict=True)),
+        problems=tuple(Problem(**each) for each in facts["problems"]),
+    )
+
+
+def _keep_plan(path: Path, content: bytes) -> None:
+    """Write a plan, or mark the one that is there as used again."""
+    try:
+        if path.read_bytes() == content:
+            os.utime(path)
+            return
+    except OSError:
+        pass  # there is none, or it is somebody else's, and then ours takes its place
+    writing.write_bytes(path, content)
+
+
+def _notes(folder: Path) -> Iterator[tuple[Path, Shard]]:
+    """The notes of shards that have begun."""
+    for path in folder.glob("shard-*-of-*.json"):
+        if match := _NOTE.fullmatch(path.name):
+            with suppress(UsageError):
+                yield path, Shard(int(match[1]), int(match[2]))
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=12).hexdigest()
 
 
 def _forget_plans(folder: Path) -> None:
@@ -207,15 +276,15 @@ def _forget_plans(folder: Path) -> None:
     for path in folder.glob("*.json"):
         try:
             is_old = time.time() - path.stat().st_mtime > _STALE_SECONDS
-            if is_old and path.name not in used and not path.name.startswith("shard-"):
+            if is_old and path.name not in used and _PLAN.fullmatch(path.name):
                 path.unlink()
         except OSError:
             continue
 
 
-def _used(folder: Path) -> Iterable[str]:
-    for path in folder.glob("shard-*-of-*.json"):
+def _used(folder: Path) -> Iterator[str]:
+    for path, _ in _notes(folder):
         try:
             yield str(json.loads(path.read_bytes())["plan"])
-        except (OSError, ValueError, TypeError, KeyError):
+        except _UNREADABLE:
             continue

@@ -227,9 +227,21 @@ def test_shards_with_other_options_are_refused(dump: Path, tmp_path: Path, call:
     assert code == 1
     assert err == (
         "numscope: shard 1/2 was run with --recipe ling, shard 2/2 with"
-        " e5m2:1x64: run the shards again with the same options\n".replace(
+        " --recipe e5m2:1x64: run the shards again with the same options\n".replace(
             "e5m2:1x64", _label("e5m2:1x64")
         )
+    )
+
+
+def test_shards_of_two_dumps_are_refused(dump: Path, tmp_path: Path, call: Call) -> None:
+    other, out = small_dump(tmp_path / "other", 4), tmp_path / "out"
+    call("analyze", dump, "-o", out, "--shard", "1/2")
+    assert call("analyze", other, "-o", out, "--shard", "2/2", "--fresh").code == 0
+    code, _, err = call("merge", out)
+    assert (code, (out / "tensors.csv").exists()) == (1, False)
+    assert err == (
+        f"numscope: shard 1/2 was run on {dump}, shard 2/2 on {other}:"
+        " run all shards on the same dump\n"
     )
 
 
