@@ -81,6 +81,9 @@ class Cluster:
                     return
                 self._wait(done)
                 future = next(done)
+                if future.status == "lost":  # with the worker that held it: it is computed anew
+                    done.add(future)
+                    continue
                 yield self._result(future, running.pop(future), instead)
         finally:
             self._client.cancel(list(running))
@@ -106,7 +109,7 @@ class Cluster:
             raise EngineError(f"the Dask scheduler at {self._where} is gone") from error
 
     def _result(self, future: Future, item: T, instead: Callable[[T, str], U]) -> U:
-        if future.status in ("cancelled", "lost"):
+        if future.status == "cancelled":
             raise EngineError(f"the Dask scheduler at {self._where} is gone")
         if future.status == "error":
             return instead(item, self._why(future.exception()))

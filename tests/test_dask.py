@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,6 +97,25 @@ def test_a_cluster_makes_the_tables_that_threads_make_even_if_a_worker_dies(
     _, err = by_file.communicate(timeout=120)
     assert by_file.returncode == 0, err
     assert contents(tmp_path / "b") == whole
+
+
+def test_a_result_that_is_lost_with_its_worker_is_computed_anew(
+    cluster: Running, dump: Path
+) -> None:
+    def instead(_item: str, message: str) -> str:
+        raise AssertionError(message)
+
+    keeps_running, dies = cluster.workers
+    with connected(cluster.address, None, 1) as team:
+        found = team.map(os.path.dirname, [str(dump / "x")] * 12, instead)
+        first = next(found)  # the others are there soon, some of them on each worker
+        time.sleep(1)
+        keeps_running.send_signal(signal.SIGSTOP)
+        dies.kill()
+        dies.wait()
+        time.sleep(1)
+        threading.Timer(1, keeps_running.send_signal, [signal.SIGCONT]).start()
+        assert [first, *found] == [str(dump)] * 12
 
 
 def test_a_scheduler_that_goes_away_ends_the_run_which_then_goes_on(
