@@ -262,7 +262,8 @@ def test_shards_with_other_fields_under_one_name_are_refused(call: Call, folder:
     assert (code, out) == (1, "")
     assert err == (
         "numscope: shard 1/2 was run with --recipe wide (float8_e4m3fn:1x256:float32), shard 2/2"
-        " with wide (float8_e4m3fn:1x255:float32): run the shards again with the same options\n"
+        " with --recipe wide (float8_e4m3fn:1x255:float32): run the shards again with the same"
+        " options\n"
     )
 
 
