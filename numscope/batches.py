@@ -138,10 +138,11 @@ def begin(
         Whether nothing of an earlier run is to be used.
     """
     own = [work[at] for at in shard.takes([file.bytes for file in plan.files])]
+    charts = results.listed_charts()
     if fresh:
         results.forget([file.path for file in own] if shard.count > 1 else None)
     # Whose folder it is, if this is killed.
     if fresh or shard.count == 1 or not results.has_run:
-        results.keep_run({**plan.facts, "finished": False})
+        results.keep_run({**plan.facts, "finished": False, "charts": charts})
     runs.begin(results.plans, plan, shard)
     return Batch(results, plan, own, shard, {file.path: file for file in plan.files})

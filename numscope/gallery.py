@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from numscope import caches, series, tradeoffs, views
@@ -44,9 +44,16 @@ def tables_of(
     return series.series(rows, (METRICS[0], distortion), zero_rows=zero_rows)
 
 
+def folders_of(recipes: Iterable[str]) -> dict[str, str]:
+    """Where in the charts folder each recipe's charts are: of several, each has a folder."""
+    labels = list(dict.fromkeys(recipes))
+    return {label: f"{folder_name(label)}/" if len(labels) > 1 else "" for label in labels}
+
+
 def chart_files(
     tables: Sequence[Series],
     *,
+    folders: Mapping[str, str] | None = None,
     layers: Collection[int] | None = None,
     suffix: Literal["png", "svg", "pdf"] = "png",
     yscale: Literal["linear", "log"] = "linear",
@@ -57,12 +64,12 @@ def chart_files(
 ) -> dict[str, bytes]:
     """Each chart's table and picture, and each recipe's overview, by name in the charts folder.
 
-    With more than one recipe, each has a folder of its own.
-
     Parameters
     ----------
     tables
         As from `tables_of`.
+    folders
+        By recipe, what the names of its files begin with; as `folders_of` has it unless given.
     layers, suffix, yscale
         Which layers are drawn, all if `None`; the pictures' format; the scale of their y axes.
     smooth
@@ -79,9 +86,9 @@ def chart_files(
 
     files: dict[str, bytes] = {}
     options: dict[str, Any] = {"layers": layers, "yscale": yscale, **look}
-    labels = list(dict.fromkeys(table.recipe for table in tables))
-    for label in labels:
-        folder = f"{folder_name(label)}/" if len(labels) > 1 else ""
+    folders = folders or folders_of(table.recipe for table in tables)
+    for label in dict.fromkeys(table.recipe for table in tables):
+        folder = folders[label]
         own = [table for table in tables if table.recipe == label]
         whole = [views.loss(table) if is_loss else table for table in own]
         drawn = [views.smoothed(table, smooth) for table in whole] if smooth > 1 else whole
@@ -103,6 +110,7 @@ def heatmap_files(
     tables: Sequence[Series],
     sort: Literal["heatmap", "layers"],
     *,
+    folders: Mapping[str, str] | None = None,
     layers: Collection[int] | None = None,
     suffix: Literal["png", "svg", "pdf"] = "png",
     is_loss: bool = False,
@@ -110,19 +118,20 @@ def heatmap_files(
 ) -> dict[str, bytes]:
     """Each chart as a heatmap, or as small charts of a layer each, by name in the charts folder.
 
-    `look` is as for `heatmaps.heatmap`.
+    `folders` is as for `chart_files`, and `look` as for `heatmaps.heatmap`.
     """
     caches.prepare_matplotlib()
     from numscope import heatmaps  # noqa: PLC0415 (matplotlib: only when something is drawn)
     from numscope.styles import render  # noqa: PLC0415
 
     draw = heatmaps.heatmap if sort == "heatmap" else heatmaps.multiples
-    labels = list(dict.fromkeys(table.recipe for table in tables))
+    folders = folders or folders_of(table.recipe for table in tables)
     files = {}
     for table in tables:
-        folder = f"{folder_name(table.recipe)}/" if len(labels) > 1 else ""
         chosen = views.selected(views.loss(table) if is_loss else table, layers)
-        files[f"{folder}{chosen.name}_{sort}.{suffix}"] = render(draw(chosen, **look), suffix)
+        files[f"{folders[table.recipe]}{chosen.name}_{sort}.{suffix}"] = render(
+            draw(chosen, **look), suffix
+        )
     return files
 
 

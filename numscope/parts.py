@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from numscope.dumps import Problem
 from numscope.plans import FileWork, Planned
 from numscope.tables import Row
 from numscope.version import __version__
+
+_NAME = re.compile(r"[0-9a-f]{24}\.csv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,11 @@ def is_finished(folder: Path, wanted: Origin) -> bool:
 def part_name(path: str) -> str:
     """The name of the part of a dump file: of bounded length, whatever its path."""
     return _digest(path.encode(errors="surrogateescape")) + ".csv"
+
+
+def kept(folder: Path) -> list[Path]:
+    """All parts in a folder, and nothing else that may be in it."""
+    return [path for path in folder.glob("*.csv") if _NAME.fullmatch(path.name)]
 
 
 def _read(folder: Path, wanted: Origin) -> tuple[tuple[Problem, ...], str] | None:

@@ -9,11 +9,12 @@ import json
 import math
 import tempfile
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from numscope import parts, tables, writing
+from numscope import parts, runs, tables, writing
 from numscope.errors import ResultsError
 from numscope.tables import LayerRow, Row
 
@@ -22,7 +23,7 @@ FINDINGS_TABLE, RECIPES = "findings.csv", "recipes.csv"
 CHARTS, PARTS, PLANS = "charts", "parts", "plans"
 
 #: What a folder of results holds, in whatever state it is.
-_MARKS = (TENSORS, LAYERS, FINDINGS, CHARTS, PARTS)
+_MARKS = (TENSORS, LAYERS, RECIPES, FINDINGS, FINDINGS_TABLE, CHARTS, PARTS, PLANS)
 _CHART_SUFFIXES = (".csv", ".png", ".svg", ".pdf")
 
 _R = TypeVar("_R", Row, LayerRow)
@@ -73,26 +74,39 @@ class Results:
             writing.write_bytes(path, content)
         return written
 
-    def forget_charts(self, but: Collection[Path]) -> None:
-        """Remove the charts of an earlier run, that is all but these files."""
-        _remove(
-            path
-            for path in (self.folder / CHARTS).rglob("*")
-            if path.suffix in _CHART_SUFFIXES and path not in but
-        )
+    def listed_charts(self) -> list[str]:
+        """The names of the files in the charts folder that run.json lists as this run's own."""
+        try:
+            listed = self.run_facts().get("charts")
+        except ResultsError:
+            return []
+        return [each for each in listed if _is_chart(each)] if isinstance(listed, list) else []
+
+    def forget_charts(self, names: Iterable[str]) -> None:
+        """Remove these files of the charts folder, and the folders in it that this empties."""
+        paths = [self.folder / CHARTS / name for name in names]
+        _remove(paths)
+        for folder in {path.parent for path in paths} - {self.folder / CHARTS}:
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()
 
     def forget_parts(self, but: Collection[str]) -> None:
         """Remove the parts of dump files other than `but`, and what killed processes have left."""
         names = {parts.part_name(path) for path in but}
-        _remove(path for path in self.parts.glob("*.csv") if path.name not in names)
-        for folder in (self.folder, self.parts, self.plans, self.folder / CHARTS):
+        _remove(path for path in parts.kept(self.parts) if path.name not in names)
+        charts = self.folder / CHARTS
+        of_recipes = (path for path in charts.glob("*") if path.is_dir())
+        for folder in (self.folder, self.parts, self.plans, charts, *of_recipes):
             writing.remove_leftovers(folder)
 
     def forget(self, paths: Collection[str] | None = None) -> None:
-        """Remove the tables of an earlier run, and the parts of these dump files, all if `None`."""
-        _remove(self.tables)
+        """Remove the tables of an earlier run, and the parts of these dump files, all if `None`.
+
+        What says whose folder it is stays, until another run takes its place.
+        """
+        _remove(path for path in self.tables if path.name != RUN)
         if paths is None:
-            _remove([*self.parts.glob("*.csv"), *self.plans.glob("*.json")])
+            _remove([*parts.kept(self.parts), *runs.kept(self.plans)])
         else:
             _remove(self.parts / parts.part_name(path) for path in paths)
 
@@ -193,6 +207,14 @@ def _finite(text: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{text} is no number")
     return value
+
+
+def _is_chart(name: object) -> bool:
+    """Whether that can be a chart's name, relative to their folder and in it."""
+    if not isinstance(name, str):
+        return False
+    path = PurePosixPath(name)
+    return path.suffix in _CHART_SUFFIXES and not path.is_absolute() and ".." not in path.parts
 
 
 def _remove(paths: Iterable[Path]) -> None:

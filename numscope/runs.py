@@ -127,6 +127,13 @@ def begun(folder: Path) -> list[Begun]:
     return sorted(found, key=lambda each: each.mtime_ns)
 
 
+def kept(folder: Path) -> list[Path]:
+    """All plans and notes in a folder, and nothing else that may be in it."""
+    own = (_PLAN, _NOTE)
+    names = folder.glob("*.json")
+    return [path for path in names if any(each.fullmatch(path.name) for each in own)]
+
+
 def standing(folder: Path) -> Standing:
     """What the shards that have begun are to do together.
 

@@ -99,8 +99,10 @@ def _discard(path: Path) -> None:
 
 def _is_abandoned(path: Path) -> bool:
     stem, _, process = path.name.removesuffix(_SUFFIX).rpartition(".")
+    if not (process.isdecimal() and "." in stem.lstrip(".")):
+        return False  # it is not ours
     try:
-        if stem.endswith(f".{socket.gethostname()}") and process.isdigit():
+        if stem.endswith(f".{socket.gethostname()}"):
             os.kill(int(process), 0)
         return time.time() - path.stat().st_mtime > _STALE_SECONDS
     except ProcessLookupError:

@@ -565,9 +565,12 @@ def test_partial_files_of_killed_processes_are_removed(
         path.write_text("half")
     assert call("analyze", dump, "-o", tmp_path, "--no-charts").code == 0
     assert [path.exists() for path in (dead, alive, elsewhere)] == [False, True, True]
-    os.utime(elsewhere, (1e9, 1e9))
+    others = [tmp_path / "parts" / name for name in (".film.part", ".a.csv.part", ".a.x.part")]
+    for path in (elsewhere, *others):
+        path.write_text("half")
+        os.utime(path, (1e9, 1e9))
     writing.remove_leftovers(tmp_path / "parts")
-    assert not elsewhere.exists()
+    assert [path.exists() for path in (elsewhere, *others)] == [False, True, True, True]
 
 
 # Being stopped.

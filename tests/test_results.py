@@ -189,17 +189,43 @@ def test_charts_are_kept_below_their_folder(tmp_path: Path) -> None:
 # What an earlier run left.
 
 
-def test_charts_that_were_not_drawn_again_are_removed(tmp_path: Path) -> None:
+def test_charts_that_the_run_has_listed_are_removed_with_the_folders_that_this_empties(
+    tmp_path: Path,
+) -> None:
     results = Results(tmp_path)
-    results.keep_charts(dict.fromkeys(["old.png", "old.csv", "e5m2/old.svg", "old.pdf"], b""))
-    (tmp_path / "charts" / "notes.txt").write_text("mine")
-    new = results.keep_charts({"new.png": b"", "new.csv": b""})
-    results.forget_charts(but=new)
-    assert _names(tmp_path) == ["charts/new.csv", "charts/new.png", "charts/notes.txt"]
+    results.keep_charts(dict.fromkeys(["a.png", "a.csv", "e5m2/a.svg", "ling/a.svg"], b""))
+    (tmp_path / "charts" / "mine.png").write_text("mine")
+    (tmp_path / "charts" / "ling" / "mine.txt").write_text("mine")
+    results.forget_charts(["a.png", "a.csv", "e5m2/a.svg", "ling/a.svg", "gone.png"])
+    assert _names(tmp_path) == ["charts/ling/mine.txt", "charts/mine.png"]
+    assert not (tmp_path / "charts" / "e5m2").exists()
 
 
-def test_without_earlier_charts_there_is_nothing_to_remove(tmp_path: Path) -> None:
-    Results(tmp_path).forget_charts(but=[])
+@pytest.mark.parametrize(
+    "listed",
+    ["x", None, 7, ["../a.png", "/a.png", "x/../../a.png", "a.txt", "", 7, None, ["a.png"]]],
+)
+def test_only_names_of_charts_are_taken_from_the_list(listed: object, tmp_path: Path) -> None:
+    Results(tmp_path).keep_run({"charts": listed})
+    assert Results(tmp_path).listed_charts() == []
+    Results(tmp_path).keep_run({"charts": ["e5m2/a.svg", "a.png"]})
+    assert Results(tmp_path).listed_charts() == ["e5m2/a.svg", "a.png"]
+    (tmp_path / "run.json").write_text("{")
+    assert Results(tmp_path).listed_charts() == []
+
+
+def test_starting_over_removes_only_files_of_numscope(tmp_path: Path) -> None:
+    own = [f"parts/{part_name('a')}", f"plans/{'0a' * 12}.json", "plans/shard-1-of-2.json"]
+    others = ["parts/mine.csv", "parts/notes.txt", "plans/mine.json", "plans/shard-x.json"]
+    for name in (*own, *others, "tensors.csv", "recipes.csv", "run.json", "mine.csv"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
+    Results(tmp_path).forget()
+    assert _names(tmp_path) == sorted([*others, "run.json", "mine.csv"])
+
+
+def test_without_earlier_parts_there_is_nothing_to_remove(tmp_path: Path) -> None:
     Results(tmp_path).forget_parts(but=[])
     assert _names(tmp_path) == []
 
@@ -217,4 +243,4 @@ def test_parts_of_files_that_are_gone_are_removed(tmp_path: Path) -> None:
 def test_what_cannot_be_removed_is_named(tmp_path: Path) -> None:
     (tmp_path / "charts" / "folder.png" / "x").mkdir(parents=True)
     with pytest.raises(ResultsError, match=r"cannot remove .*folder\.png: "):
-        Results(tmp_path).forget_charts(but=[])
+        Results(tmp_path).forget_charts(["folder.png"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -230,6 +231,49 @@ def test_of_one_recipe_there_are_none_and_earlier_ones_go(
     done = call("analyze", dump, "-o", tmp_path / "out")
     assert (done.code, "recipes_" in done.out) == (0, False)
     assert _pictures(tmp_path / "out") == {}
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    names = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in names}
+
+
+def test_files_of_others_stay_whatever_a_run_removes(
+    dump: Path, tmp_path: Path, call: Call
+) -> None:
+    out = tmp_path / "out"
+    call("analyze", dump, "-o", out, *TWO)
+    own = _files(out / "charts")
+    call("plot", out, "--format", "svg", "--dpi", 40, "--module", "fc")
+    mine = ["charts/mine.png", "charts/ling/mine.csv", "plans/old.json", "parts/a.csv", ".x.part"]
+    for name in mine:
+        (out / name).write_text(name)
+        os.utime(out / name, (1e9, 1e9))
+    drawn = {name: text for name, text in _files(out / "charts").items() if name not in own}
+    assert any(name.startswith("module-fc/ling/") for name in drawn)
+    assert call("analyze", dump, "-o", out, *TWO, "--no-charts", "--fresh").code == 0
+    assert _files(out / "charts") == own | drawn
+    assert call("analyze", dump, "-o", out).code == 0
+    left = _files(out / "charts")
+    assert {name: left.pop(name) for name in drawn} == drawn
+    assert not any("/" in name or name.startswith("recipes_") for name in left)
+    assert all((out / name).read_text() == name for name in mine)
+
+
+def test_charts_of_some_rows_leave_those_of_the_run_as_they_are(
+    dump: Path, tmp_path: Path, call: Call
+) -> None:
+    out = tmp_path / "out"
+    call("analyze", dump, "-o", out, *TWO)
+    own = _files(out / "charts")
+    assert call("plot", out, "--recipe", "ling").code == 0
+    assert _files(out / "charts") == own
+    done = call("plot", out, "--module", "*fc*", "--recipe", "ling", "--heatmap")
+    assert done.code == 0
+    made = _files(out / "charts")
+    assert {name: made.pop(name) for name in own} == own
+    assert "module-allfcall/ling/overview.png" in made
+    assert all(name.startswith("module-allfcall/ling/") for name in made)
 
 
 def test_plot_draws_them_otherwise(dump: Path, tmp_path: Path, call: Call) -> None:

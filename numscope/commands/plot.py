@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from numscope.commands.answering import answering
-from numscope.commands.rows import chosen_rows
+from numscope.commands.rows import chosen_rows, of_recipe
 from numscope.errors import NothingToDo
 from numscope.options import Command, choosing, results_argument, verbosity
 
@@ -108,19 +108,29 @@ def plot(
     """
     from numscope import console
     from numscope.findings import find
-    from numscope.gallery import chart_files, heatmap_files, tables_of, tradeoff_files
+    from numscope.gallery import (
+        chart_files,
+        folder_name,
+        folders_of,
+        heatmap_files,
+        tables_of,
+        tradeoff_files,
+    )
     from numscope.results import Results
     from numscope.standings import standings
     from numscope.tradeoffs import tradeoffs
 
     folder = Results(results)
-    rows = chosen_rows(folder, module=module, recipe=recipe, kinds=kinds, layers=layers)
+    rows = chosen_rows(folder, module=module, kinds=kinds, layers=layers)
+    folders = folders_of(row.recipe for row in rows)
+    if recipe is not None:
+        rows = of_recipe(rows, recipe, folder)
     meant: dict[str, Any] = {"distortion": distortion, "zero_rows": zero_rows}
     charts = tables_of(rows, **meant)
     if not charts:
         raise NothingToDo(f"{results} has no tensor with a layer number: nothing to draw")
     found = find(charts, rows) if mark_findings else []
-    shared: dict[str, Any] = {"layers": layers, "is_loss": is_loss}
+    shared: dict[str, Any] = {"folders": folders, "layers": layers, "is_loss": is_loss}
     files = chart_files(charts, smooth=smooth, findings=found, **shared, **look)
     look.pop("xscale")
     if has_heatmaps:
@@ -129,6 +139,8 @@ def plot(
         files |= heatmap_files(charts, "layers", **shared, **look)
     look.pop("yscale")
     files |= tradeoff_files(tradeoffs(standings(rows), layers=layers, **meant), **look)
+    if module is not None:  # they are not the run's charts, but beside them
+        files = {f"module-{folder_name(module)}/{name}": files[name] for name in files}
     written = folder.keep_charts(files)
     with answering() as answer:
         if verbose:

@@ -45,16 +45,18 @@ def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_ch
     standing = standings(merged.layers)
     compared = scores.scores(standing)
     results.keep_recipes(scores.to_csv(compared))
-    pictures = []
+    listed, pictures = results.listed_charts(), []
     if has_charts:
         drawn = chart_files(charts) | tradeoff_files(tradeoffs(standing))
         pictures = results.keep_charts(drawn)
-    results.forget_charts(but=pictures)
+        results.forget_charts(name for name in listed if name not in drawn)
+        listed = list(drawn)
     results.keep_run(
         {
             **plan.facts,
             "finished": True,
             "tensors": merged.tensors,
+            "charts": listed,
             "skipped": [_problem(each) for each in problems if each.failure],
             "warnings": [_problem(each) for each in problems if not each.failure],
         }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from numscope.errors import NothingToDo
@@ -17,11 +18,10 @@ def chosen_rows(
     folder: Results,
     *,
     module: str | None = None,
-    recipe: str | None = None,
     kinds: tuple[str, ...] | None = None,
     layers: Ranges | None = None,
 ) -> list[LayerRow]:
-    """The rows of these modules, recipe and kinds; all layers, of which some of `layers` are there.
+    """The rows of these modules and kinds; all layers, of which some of `layers` are there.
 
     Raises
     ------
@@ -37,10 +37,6 @@ def chosen_rows(
         chosen = [row for row in folder.tensor_rows() if matches_module(row.module, module)]
         rows = tables.merge_layers(chosen)
         _require(rows, f"no module contains or matches {module!r} in {name}")
-    if recipe is not None:
-        known = ", ".join(sorted({row.recipe for row in rows}))
-        rows = [row for row in rows if row.recipe == recipe]
-        _require(rows, f"no recipe {recipe!r} in {name}; it has {known}")
     if kinds is not None:
         known = ", ".join(sorted({row.kind for row in rows}))
         rows = [row for row in rows if row.kind in kinds]
@@ -51,6 +47,20 @@ def chosen_rows(
         found = any(layer in layers for layer in present)
         _require(found, f"none of these layers in {name}; it has {text}")
     return rows
+
+
+def of_recipe(rows: Sequence[LayerRow], recipe: str, folder: Results) -> list[LayerRow]:
+    """The rows of one recipe.
+
+    Raises
+    ------
+    NothingToDo
+        If there are none; the message says what there is.
+    """
+    known = ", ".join(sorted({row.recipe for row in rows}))
+    chosen = [row for row in rows if row.recipe == recipe]
+    _require(chosen, f"no recipe {recipe!r} in {folder.folder}; it has {known}")
+    return chosen
 
 
 def _require(something: object, message: str) -> None:
