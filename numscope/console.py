@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _MOST_FINDINGS = 10
 #: So many problems of one sort are shown one by one.
 _MOST_ALIKE = 20
+#: So many lines name written files one by one; where it would be more, so many files of a folder.
+_MOST_WRITTEN, _MOST_IN_FOLDER = 20, 6
 _ALL_SHOWN = "; --verbose shows all"
 
 
@@ -86,15 +88,24 @@ def print_plain(console: Console, text: str) -> None:
 def print_written(console: Console, paths: Iterable[Path], base: Path | None = None) -> None:
     """Print the files that were written, one a line, those that differ in the suffix as one.
 
-    Paths are relative to `base`, the working folder unless given, where that is shorter.
+    Of many files, those of a folder that holds many are counted. Paths are relative to `base`, the
+    working folder unless given, where that is shorter.
     """
-    suffixes: dict[str, list[str]] = {}
+    folders: dict[str, dict[str, list[str]]] = {}
     for path in paths:
-        shown = _shorter(path, base or Path.cwd())
-        suffixes.setdefault(shown.removesuffix(path.suffix), []).append(path.suffix)
-    for stem, found in suffixes.items():
-        plain = ",".join(suffix.removeprefix(".") for suffix in found)
-        print_plain(console, f"{stem}.{{{plain}}}" if len(found) > 1 else f"{stem}{found[0]}")
+        folder, slash, name = _shorter(path, base or Path.cwd()).rpartition("/")
+        stem = name.removesuffix(path.suffix)
+        suffixes = folders.setdefault(folder + slash, {}).setdefault(stem, [])
+        suffixes.append(path.suffix.removeprefix("."))
+    has_room = sum(map(len, folders.values())) <= _MOST_WRITTEN
+    for folder, stems in folders.items():
+        count = sum(map(len, stems.values()))
+        if has_room or count <= _MOST_IN_FOLDER:
+            for stem, found in stems.items():
+                several = f"{{{','.join(found)}}}" if len(found) > 1 else found[0]
+                print_plain(console, f"{folder}{stem}.{several}")
+        else:
+            print_plain(console, f"{folder} ({amounts.counted(count, 'file')})")
 
 
 def print_problems(

@@ -193,6 +193,7 @@ def test_run_json_says_what_was_done(call: Call, folder: Path) -> None:
         "files": 1,
         "finished": True,
         "tensors": 1,
+        "charts": [],
         "skipped": [{"where": "bad.safetensors", "message": "is empty"}],
         "warnings": [
             {
@@ -1045,8 +1046,11 @@ def test_plot_of_a_module_merges_that_module_only(call: Call, folder: Path) -> N
     chart = folder / "numscope-out" / "charts" / "activations_underflow_1x128.csv"
     call("plot", "--format", "svg")
     assert chart.read_text() == "tokens,0\n512,0.125\n"
-    call("plot", "--format", "svg", "--module", "mlp")
-    assert chart.read_text() == "tokens,0\n512,0.25\n"
+    done = call("plot", "--format", "svg", "--module", "mlp")
+    of_module = chart.parent / "module-mlp" / chart.name
+    assert str(of_module.relative_to(folder)).removesuffix(".csv") in done.out
+    assert of_module.read_text() == "tokens,0\n512,0.25\n"
+    assert chart.read_text() == "tokens,0\n512,0.125\n"
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,26 @@ def test_written_paths_are_relative_where_that_is_shorter_and_suffixes_are_joine
     ]
 
 
+def test_of_many_written_files_those_of_full_folders_are_counted() -> None:
+    console = terminal(80)
+    base = Path("/run")
+    few = [base / "run.json", *(base / f"charts/few.{end}" for end in ("csv", "png", "svg"))]
+    many = [base / f"charts/{n}/{m}.png" for n in ("a", "b") for m in range(9)]
+    print_written(console, [*few, *many], base)
+    assert shown(console) == [
+        "run.json",
+        "charts/few.{csv,png,svg}",
+        *(f"charts/{n}/{m}.png" for n in ("a", "b") for m in range(9)),
+    ]
+    print_written(console, [*few, *many, base / "charts/b/9.png"], base)
+    assert shown(console)[-4:] == [
+        "run.json",
+        "charts/few.{csv,png,svg}",
+        "charts/a/ (9 files)",
+        "charts/b/ (10 files)",
+    ]
+
+
 def test_a_problem_is_one_line_that_says_how_bad_it_is_and_where() -> None:
     console = terminal(40)
     problems = [

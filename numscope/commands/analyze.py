@@ -83,7 +83,7 @@ if TYPE_CHECKING:
 @click.option("--module", metavar="TEXT", help="Only modules whose name contains or matches this.")
 @reading
 @batch
-@click.option("--no-charts", is_flag=True, help="Write the tables only; charts of before stay.")
+@click.option("--no-charts", is_flag=True, help="Write the tables only.")
 @verbosity
 @click.pass_context
 def analyze(

@@ -16,7 +16,7 @@ from numscope.options import Command, results_argument, verbosity
 
 @click.command(cls=Command)
 @results_argument
-@click.option("--no-charts", is_flag=True, help="Write the tables only; charts of before stay.")
+@click.option("--no-charts", is_flag=True, help="Write the tables only.")
 @logging
 @verbosity
 def merge(results: Path, *, no_charts: bool, log_json: bool, quiet: bool, verbose: bool) -> None:

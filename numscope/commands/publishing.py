@@ -45,30 +45,29 @@ def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_ch
     standing = standings(merged.layers)
     compared = scores.scores(standing)
     results.keep_recipes(scores.to_csv(compared))
-    listed, pictures = results.listed_charts(), []
-    if has_charts:
-        drawn = chart_files(charts) | tradeoff_files(tradeoffs(standing))
-        pictures = results.keep_charts(drawn)
-        results.forget_charts(name for name in listed if name not in drawn)
-        listed = list(drawn)
+    drawn = chart_files(charts) | tradeoff_files(tradeoffs(standing)) if has_charts else {}
+    pictures = results.keep_charts(drawn)
+    results.forget_charts(name for name in results.listed_charts() if name not in drawn)
     results.keep_run(
         {
             **plan.facts,
             "finished": True,
             "tensors": merged.tensors,
-            "charts": listed,
+            "charts": list(drawn),
             "skipped": [_problem(each) for each in problems if each.failure],
             "warnings": [_problem(each) for each in problems if not each.failure],
         }
     )
     if not log.is_quiet:
         with answering() as answer:
-            answer.print(console.summary(charts))
-            answer.print()
+            has_choice = len({each.recipe for each in compared}) > 1
+            if not has_choice:
+                answer.print(console.summary(charts))
+                answer.print()
             console.print_findings(answer, found, FINDINGS)
             answer.print()
             console.print_written(answer, [*results.tables, *pictures])
-            if len({each.recipe for each in compared}) > 1:
+            if has_choice:
                 print_scores(answer, compared)
     raise click.exceptions.Exit(exit_code_of(problems))
 
