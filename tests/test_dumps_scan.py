@@ -281,6 +281,15 @@ def test_layers_that_an_offset_puts_below_0_are_named(tmp_path: Path) -> None:
     assert not dumps.scan(tmp_path, layer_offset=5).problems
 
 
+def test_layers_per_stage_without_stages_is_remarked_upon(tmp_path: Path) -> None:
+    _save(tmp_path, "step_1.safetensors", "layers.0.fc.input")
+    (problem,) = dumps.scan(tmp_path, layers_per_stage=4).problems
+    assert not problem.failure
+    assert problem.message == (
+        "--layers-per-stage changes nothing: no file or tensor names a pipeline stage"
+    )
+
+
 def test_an_offset_for_a_layout_that_is_not_in_the_dump_is_remarked_upon(tmp_path: Path) -> None:
     _save(tmp_path, "step_1.safetensors", "layers.0.fc.input")
     scan = dumps.scan(tmp_path, layer_offset={"megatron": -1, "generic": 3})

@@ -131,7 +131,10 @@ def _count_layers(refs: list[TensorRef], numbering: Numbering, settled: Settled)
 
 
 def _without_effect(refs: Sequence[TensorRef], numbering: Numbering) -> Iterator[Problem]:
-    """A remark for each layout with an offset of its own that no tensor is of."""
+    """A remark for each layout with an offset that no tensor is of, and for stages if none is."""
+    if numbering.layers_per_stage is not None and refs and not any(ref.stage for ref in refs):
+        message = "--layers-per-stage changes nothing: no file or tensor names a pipeline stage"
+        yield Problem(refs[0].path, message, failure=False)
     present = {ref.layout for ref in refs}
     for layout in numbering.layer_offset:
         if layout and layout not in present and refs:
