@@ -128,8 +128,6 @@ def check_levels(recipe: Recipe) -> None:
     if recipe.outer in ("row", "column"):
         extent = recipe.tile[recipe.outer == "column"]
         _require(recipe, "outer", f"a tile within one {recipe.outer}", holds=extent == 1)
-        holds = recipe.tile != (1, 1)  # its transpose would have the same tile, but another outer
-        _require(recipe, "outer", "a tile of more than one value", holds=holds)
     is_e4m3 = recipe.scale == "float8_e4m3fn"
     if recipe.zero == "multiplier_0":
         _require(recipe, "zero", "scale=float8_e4m3fn", holds=is_e4m3)

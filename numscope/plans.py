@@ -17,7 +17,7 @@ from numscope.catalogue import family
 from numscope.dumps import Kind, Problem, Scan, TensorRef
 from numscope.dumps.sources import Stamp
 from numscope.dumps.summaries import nbytes_of
-from numscope.errors import NothingToDo
+from numscope.errors import NothingToDo, UsageError
 from numscope.ranges import Ranges
 from numscope.recipes import Recipe, Tile
 from numscope.written import fields_text, parse, weight_tile
@@ -132,10 +132,16 @@ def planned(kind: str, wanted: Sequence[Scheme]) -> tuple[Planned, ...]:
 
     Gradients are quantized with the recipe's tile for the input gradient and with its transpose for
     the weight gradient.
+
+    Raises
+    ------
+    UsageError
+        If the tables could not tell one from the other.
     """
     if kind == "weight":
         return tuple(Planned(each.label, each.weight) for each in wanted)
     if kind.endswith("gradient"):
+        _refuse_twins(wanted)
         both = (
             Planned(each.label, recipe)
             for each in wanted
@@ -210,6 +216,15 @@ def matches_module(module: str, wanted: str | None) -> bool:
     if any(sign in wanted for sign in "*?["):
         return fnmatch.fnmatchcase(module, wanted)
     return wanted in module
+
+
+def _refuse_twins(wanted: Sequence[Scheme]) -> None:
+    for label, recipe, _ in wanted:
+        if recipe != recipe.transpose and recipe.tile == recipe.transpose.tile:
+            raise UsageError(
+                f"{label}: tile {recipe.tile_text} is the same for a gradient and its transpose,"
+                f" but outer={recipe.outer} is not; choose another tile or outer=tensor"
+            )
 
 
 def _label_with(label: str, recipe: Recipe, tile: Tile) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from numscope.dumps.refs import Scan, TensorRef
-from numscope.errors import NothingToDo, RecipeError
-from numscope.plans import FileWork, Selection, matches_module, plan, schemes
+from numscope.errors import NothingToDo, RecipeError, UsageError
+from numscope.plans import FileWork, Selection, matches_module, plan, planned, schemes
 from numscope.recipes import Recipe, Tile
 from tests.examples import ref
 
@@ -274,3 +274,10 @@ def test_only_empty_tensors_are_nothing_to_do(count: int, others: str) -> None:
     with pytest.raises(NothingToDo) as caught:
         plan(found, Selection(), LING)
     assert str(caught.value) == f"nothing to analyse in dumps: file0 is empty{others}"
+
+
+def test_a_gradient_and_its_transpose_that_the_tables_cannot_tell_apart_are_refused() -> None:
+    wanted = schemes("te-nvfp4-row:1x1")
+    assert len(planned("activation", wanted)) == 1
+    with pytest.raises(UsageError, match="tile 1x1 is the same for a gradient and its transpose"):
+        planned("gradient", wanted)
