@@ -14,7 +14,7 @@ demo: $(DEMO)/.done
 	$(DEMO)/bin/numscope analyze sample_dumps
 
 test: lint $(if $(TORCH),$(TEST)/.torch-$(TORCH_VERSION))
-	$(TEST)/bin/python -m pytest
+	$(TEST)/bin/python -m pytest -n 2 --dist loadfile
 
 lint: $(TEST)/.done
 	$(TEST)/bin/ruff check .
