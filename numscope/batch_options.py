@@ -15,16 +15,18 @@ import click
 
 from numscope import amounts
 from numscope.errors import UsageError
-from numscope.options import LocalPath, with_options
+from numscope.options import LocalPath, ParamType, with_options
+from numscope.ranges import MOST_DIGITS
 from numscope.shards import Shard, parse
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)([KMGT]?)i?B?", re.IGNORECASE)
-_TASK_NUMBER = re.compile(r"\d{1,18}")
+_NUMBER = rf"\d{{1,{MOST_DIGITS}}}"
+_SIZE = re.compile(rf"({_NUMBER}(?:\.{_NUMBER})?)([KMGT]?)i?B?", re.IGNORECASE)
+_TASK_NUMBER = re.compile(_NUMBER)
 
 
-class ShardType(click.ParamType[Shard]):
+class ShardType(ParamType[Shard]):
     """A shard `I/N`, or `slurm`: the one that this task of a job array is."""
 
     name = "i/n"
@@ -41,7 +43,7 @@ class ShardType(click.ParamType[Shard]):
             self.fail(str(error), param, ctx)
 
 
-class Size(click.ParamType[int]):
+class Size(ParamType[int]):
     """A number of bytes such as `500M` or `4G`, in powers of 1024."""
 
     name = "size"

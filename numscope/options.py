@@ -21,7 +21,7 @@ from numscope.recipes import Recipe, Tile
 from numscope.written import parse, parse_tile
 
 if TYPE_CHECKING:
-    from click import ParamType
+    ParamType = click.ParamType
 else:
 
     class ParamType(click.ParamType):

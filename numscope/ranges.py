@@ -14,7 +14,7 @@ from typing import Self
 from numscope.errors import UsageError
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
-#: A number has at most so many digits, as in the names of dump files.
+#: A number has at most so many digits: enough for any step, axis or size, and 64 bits hold it.
 MOST_DIGITS = 18
 #: A list has at most so many numbers and ranges.
 _MOST_PARTS = 10_000

@@ -15,12 +15,10 @@ from numscope.catalogue import ALIASES as NAMES
 from numscope.catalogue import NAMED
 from numscope.errors import RecipeError
 from numscope.formats import ALIASES, FORMATS
+from numscope.ranges import MOST_DIGITS
 from numscope.recipes import SCALES, Recipe, Tile, checked_tile
 
 _TILE = re.compile(r"(\d+|\*)\s*[x,×]\s*(\d+|\*)")
-
-#: So many digits are enough for any axis.
-_MOST_DIGITS = 18
 
 #: The fields, and what the value of each is.
 _FIELDS: dict[str, type] = {field.name: type(field.default) for field in fields(Recipe)}
@@ -147,8 +145,8 @@ def parse_tile(written: str) -> Tile:
             f"tile {written!r} is not written as rows x columns, such as 1x128, 128x1 or 128x128"
             " (* is the whole axis)"
         )
-    if any(len(extent) > _MOST_DIGITS for extent in match.groups()):
-        raise RecipeError(f"a tile's rows and columns have at most {_MOST_DIGITS} digits; * is all")
+    if any(len(extent) > MOST_DIGITS for extent in match.groups()):
+        raise RecipeError(f"a tile's rows and columns have at most {MOST_DIGITS} digits; * is all")
     rows, cols = (None if extent == "*" else int(extent) for extent in match.groups())
     return checked_tile((rows, cols))
 
