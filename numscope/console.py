@@ -102,8 +102,8 @@ def print_written(console: Console, paths: Iterable[Path], base: Path | None = N
         count = sum(map(len, stems.values()))
         if has_room or count <= _MOST_IN_FOLDER:
             for stem, found in stems.items():
-                several = f"{{{','.join(found)}}}" if len(found) > 1 else found[0]
-                print_plain(console, f"{folder}{stem}.{several}")
+                ends = f".{{{','.join(found)}}}" if len(found) > 1 else f".{found[0]}"
+                print_plain(console, f"{folder}{stem}{ends.rstrip('.')}")
         else:
             print_plain(console, f"{folder} ({amounts.counted(count, 'file')})")
 

@@ -34,7 +34,9 @@ class Unfailing(io.FileIO):
     def write(self, content: Any, /) -> int:
         """Write, or do as if: how many bytes that were."""
         with suppress(OSError):
-            return super().write(content)
+            written: int | None = super().write(content)
+            if written is not None:  # as it is where it would have to wait for a reader
+                return written
         return memoryview(content).nbytes
 
 

@@ -107,5 +107,5 @@ def _is_abandoned(path: Path) -> bool:
         return time.time() - path.stat().st_mtime > _STALE_SECONDS
     except ProcessLookupError:
         return True
-    except OSError:
+    except (OSError, OverflowError):  # there is no process of that number
         return False
