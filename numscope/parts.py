@@ -68,7 +68,7 @@ def origins(work: Iterable[FileWork]) -> tuple[Origin, ...]:
                 written[recipes] = repr(recipes)
             # Where the dump folder is mounted changes no row.
             lines += [repr(replace(ref, root="")), written[recipes]]
-        return _digest("\n".join(lines).encode(errors="backslashreplace"))
+        return digest("\n".join(lines).encode(errors="backslashreplace"))
 
     return tuple(
         Origin(file.path, *(file.stamp or (0, 0)), fingerprint(file), file.bytes) for file in work
@@ -88,7 +88,7 @@ def write_part(folder: Path, made_from: Origin, part: Part) -> None:
         errors="backslashreplace"
     )
     writing.write_bytes(
-        folder / part_name(made_from.path), f"# {_digest(content)} ".encode() + content
+        folder / part_name(made_from.path), f"# {digest(content)} ".encode() + content
     )
 
 
@@ -110,7 +110,7 @@ def is_finished(folder: Path, wanted: Origin) -> bool:
 
 def part_name(path: str) -> str:
     """The name of the part of a dump file: of bounded length, whatever its path."""
-    return _digest(path.encode(errors="surrogateescape")) + ".csv"
+    return digest(path.encode(errors="surrogateescape")) + ".csv"
 
 
 def kept(folder: Path) -> list[Path]:
@@ -121,8 +121,8 @@ def kept(folder: Path) -> list[Path]:
 def _read(folder: Path, wanted: Origin) -> tuple[tuple[Problem, ...], str] | None:
     """The problems of a part and the text of its rows."""
     try:
-        mark, digest, content = (folder / part_name(wanted.path)).read_bytes().split(b" ", 2)
-        if mark != b"#" or digest.decode() != _digest(content):
+        mark, stated, content = (folder / part_name(wanted.path)).read_bytes().split(b" ", 2)
+        if mark != b"#" or stated.decode() != digest(content):
             return None
         head, _, text = content.decode().partition("\n")
         facts = json.loads(head)
@@ -132,5 +132,6 @@ def _read(folder: Path, wanted: Origin) -> tuple[tuple[Problem, ...], str] | Non
         return None
 
 
-def _digest(content: bytes) -> str:
+def digest(content: bytes) -> str:
+    """What tells contents apart, in 24 hexadecimal digits."""
     return hashlib.blake2b(content, digest_size=12).hexdigest()

@@ -91,9 +91,12 @@ class Results:
                 folder.rmdir()
 
     def forget_parts(self, but: Collection[str]) -> None:
-        """Remove the parts of dump files other than `but`, and what killed processes have left."""
+        """Remove the parts of dump files other than `but`."""
         names = {parts.part_name(path) for path in but}
         _remove(path for path in parts.kept(self.parts) if path.name not in names)
+
+    def forget_leftovers(self) -> None:
+        """Remove the partial files that killed processes have left in all folders of the run."""
         charts = self.folder / CHARTS
         of_recipes = (path for path in charts.glob("*") if path.is_dir())
         for folder in (self.folder, self.parts, self.plans, charts, *of_recipes):

@@ -7,7 +7,6 @@ the same dump share a plan. Nothing here measures.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -21,7 +20,7 @@ from typing import Any, TypedDict
 from numscope import amounts, shards, writing
 from numscope.dumps import Problem
 from numscope.errors import ResultsError, UsageError
-from numscope.parts import Origin
+from numscope.parts import Origin, digest
 from numscope.shards import Shard
 from numscope.version import __version__
 
@@ -100,7 +99,7 @@ def begin(folder: Path, plan: RunPlan, shard: Shard) -> None:
         If that cannot be written.
     """
     content = _written(plan)
-    name = f"{_digest(content)}.json"
+    name = f"{digest(content)}.json"
     _keep_plan(folder / name, content)
     note = json.dumps({"plan": name, "command": plan.command})
     writing.write_text(folder / f"shard-{shard.index}-of-{shard.count}.json", note)
@@ -241,7 +240,7 @@ def _written(plan: RunPlan) -> bytes:
 def _read(path: Path) -> _Plan:
     """The plan in a file; a `ValueError` if it is not the one of that name."""
     content = path.read_bytes()
-    if path.name != f"{_digest(content)}.json":
+    if path.name != f"{digest(content)}.json":
         raise ValueError("is damaged")
     facts = json.loads(content)
     columns = [facts["files"][name] for name in _COLUMNS]
@@ -271,10 +270,6 @@ def _notes(folder: Path) -> Iterator[tuple[Path, Shard]]:
         if match := _NOTE.fullmatch(path.name):
             with suppress(UsageError):
                 yield path, Shard(int(match[1]), int(match[2]))
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=12).hexdigest()
 
 
 def _forget_plans(folder: Path) -> None:

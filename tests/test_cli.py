@@ -22,7 +22,7 @@ import pytest
 from rich.console import Console
 
 import numscope
-from numscope import Recipe, dumps, options, tables
+from numscope import Recipe, dumps, options, streams, tables
 from numscope import results as results_module
 from numscope.catalogue import NAMED, family
 from numscope.cli import cli, run
@@ -974,6 +974,14 @@ def test_a_stderr_that_cannot_be_written_costs_nothing_but_words(
         (folder / "other" / name).read_bytes() for name in TABLES[:2]
     ]
     assert json.loads((folder / "out" / "run.json").read_text())["finished"] is True
+
+
+def test_a_stderr_that_is_full_and_does_not_wait_loses_what_it_cannot_hold() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with os.fdopen(reading, "rb"), io.BufferedWriter(streams.Unfailing(writing, "w")) as stderr:
+        assert stderr.write(b"x" * 2**20) == 2**20
+        stderr.flush()
 
 
 # findings, plot, scan, recipes.

@@ -128,11 +128,12 @@ def test_written_paths_are_relative_where_that_is_shorter_and_suffixes_are_joine
         [out / "tensors.csv", *(out / "charts" / f"{long}{end}" for end in (".csv", ".png"))],
         base,
     )
-    print_written(console, [Path("/data/run.json")], base)
+    print_written(console, [Path("/data/run.json"), Path("/data/plain")], base)
     assert shown(console) == [
         "numscope-out/tensors.csv",
         f"numscope-out/charts/{long}.{{csv,png}}",
         "/data/run.json",
+        "/data/plain",
     ]
 
 

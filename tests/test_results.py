@@ -227,6 +227,7 @@ def test_starting_over_removes_only_files_of_numscope(tmp_path: Path) -> None:
 
 def test_without_earlier_parts_there_is_nothing_to_remove(tmp_path: Path) -> None:
     Results(tmp_path).forget_parts(but=[])
+    Results(tmp_path).forget_leftovers()
     assert _names(tmp_path) == []
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from numscope import tables
 from numscope.measure import ErrorSums
+from numscope.results import Results
 from numscope.standings import Standing, standings
 from numscope.tables import LayerRow, Row
 from numscope.tradeoffs import Losses, Tradeoff, to_csv, tradeoffs
@@ -260,6 +261,23 @@ def test_files_of_others_stay_whatever_a_run_removes(
     assert {name: left.pop(name) for name in drawn} == drawn
     assert not any("/" in name or name.startswith("recipes_") for name in left)
     assert all((out / name).read_text() == name for name in mine)
+
+
+def test_charts_of_a_run_that_was_killed_while_it_wrote_them_are_known_to_the_next(
+    dump: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep = Results.keep_charts
+
+    def keep_and_die(results: Results, files: dict[str, bytes]) -> list[Path]:
+        keep(results, files)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Results, "keep_charts", keep_and_die)
+        assert call("analyze", dump, "-o", tmp_path, *TWO).code == 130
+    assert (tmp_path / "charts" / "ling").is_dir()
+    assert call("analyze", dump, "-o", tmp_path).code == 0
+    assert all("/" not in name for name in _files(tmp_path / "charts"))
 
 
 def test_charts_of_some_rows_leave_those_of_the_run_as_they_are(

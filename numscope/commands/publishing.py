@@ -40,14 +40,19 @@ def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_ch
         raise NothingToDo(f"nothing could be read of {files}")
     charts = tables_of(merged.layers)
     results.forget_parts(but=[file.path for file in plan.files])
+    results.forget_leftovers()
     found = find(charts, merged.layers)
     results.keep_findings(text(found, charts), to_csv(found))
     standing = standings(merged.layers)
     compared = scores.scores(standing)
     results.keep_recipes(scores.to_csv(compared))
     drawn = chart_files(charts) | tradeoff_files(tradeoffs(standing)) if has_charts else {}
+    listed = results.listed_charts()
+    # So that a run after one that is killed here knows which charts are numscope's.
+    known = list(dict.fromkeys([*listed, *drawn]))
+    results.keep_run({**plan.facts, "finished": False, "charts": known})
     pictures = results.keep_charts(drawn)
-    results.forget_charts(name for name in results.listed_charts() if name not in drawn)
+    results.forget_charts(name for name in listed if name not in drawn)
     results.keep_run(
         {
             **plan.facts,
