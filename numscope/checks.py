@@ -6,6 +6,7 @@ Every message names the field, what it was given and what it needs. Nothing here
 from __future__ import annotations
 
 import difflib
+import struct
 
 from numscope.errors import RecipeError
 from numscope.formats import ALIASES, FORMATS
@@ -18,8 +19,12 @@ from numscope.recipes import (
     Recipe,
 )
 
-#: A floor above this keeps every scale from being 0, whatever the element format.
+#: An amax above this makes a float32 scale above 0, whatever the element format.
 _TINY = 1e-36
+#: What rounds to float32 without becoming infinite, even after a rounding or two.
+_SURELY_FINITE = 3.4e38
+#: What is not above this becomes 0 as an E4M3 scale.
+_HALF_OF_LEAST_E4M3 = 2.0**-10
 
 
 def word(name: str, value: object) -> str:
@@ -173,9 +178,14 @@ def check_elements(recipe: Recipe) -> None:
         _require(recipe, "overflow", "an integer element format", holds=is_integer)
 
 
-def canonical(recipe: Recipe) -> dict[str, str]:
-    """The fields that cannot matter, as they are by default."""
-    changes: dict[str, str] = {}
+def canonical(recipe: Recipe) -> dict[str, str | float]:
+    """The fields that cannot matter, as they are by default; numbers, as they are in float32."""
+    changes: dict[str, str | float] = {
+        name: _in_float32(getattr(recipe, name)) for name in ("scale_floor", "outer_limit")
+    }
+    if recipe.amax_floor_precision != "float64" or not recipe.amax_floor:
+        changes["amax_floor"] = floor = _in_float32(recipe.amax_floor)
+        changes["amax_floor_precision"] = recipe.amax_floor_precision if floor else "float32"
     if recipe.scale == "float8_e8m0fnu":
         changes["apply"] = "multiply"  # 2^-e is exact: the quotient is the product
         if recipe.nonfinite == "propagate":
@@ -184,16 +194,44 @@ def canonical(recipe: Recipe) -> dict[str, str]:
             changes["zero"] = "none"  # both are below the least scale
     if recipe.scale in ("power_of_two", "float8_e8m0fnu"):
         changes["dequantize"] = "multiply"
-        if recipe.has_multiplier:
-            changes["apply"] = "multiply"
-    if not recipe.amax_floor:
-        changes["amax_floor_precision"] = "float32"
-    is_exact = recipe.amax_floor_precision != "input"
-    if max(recipe.amax_floor * is_exact, recipe.scale_floor) > _TINY and "_1" in recipe.zero:
-        changes["zero"] = "none"  # neither amax nor scale is ever 0
-    if recipe.amax_floor * is_exact > _TINY:
-        # No multiplier is infinite.
+        changes |= {"apply": "multiply"} if recipe.has_multiplier else {}
+    if _is_never_zero(recipe):
+        changes["zero"] = "none"
+    if _is_never_infinite(recipe):
         changes["infinite_multiplier"] = "input_max" if recipe.scale_from == "max/amax" else "kept"
     if not recipe.element_format.has_negative_zero:
         changes["negative_zero"] = "kept"
     return changes
+
+
+def _is_never_zero(recipe: Recipe) -> bool:
+    """Whether the floors leave nothing for `zero` to replace."""
+    amax, scale = _least_amax(recipe), _in_float32(recipe.scale_floor)
+    if recipe.zero == "multiplier_0":
+        return recipe.outer == "none" and scale > _HALF_OF_LEAST_E4M3
+    if recipe.zero == "scale_1" and not recipe.has_multiplier:
+        return scale > 0 or (recipe.scale_precision == "float32" and amax > _TINY)
+    return amax > 0
+
+
+def _is_never_infinite(recipe: Recipe) -> bool:
+    """Whether the floor keeps every multiplier within float32."""
+    amax = _least_amax(recipe)
+    is_wide = recipe.scale_precision == "float32"  # and not float16, as the input may be
+    return is_wide and amax > 0 and recipe.element_format.max / amax < _SURELY_FINITE
+
+
+def _least_amax(recipe: Recipe) -> float:
+    """The least amax of any tile: 0 if what the floor is depends on the input's dtype."""
+    if recipe.amax_floor_precision == "input":
+        return 0.0
+    is_exact = recipe.amax_floor_precision == "float64"
+    return recipe.amax_floor if is_exact else _in_float32(recipe.amax_floor)
+
+
+def _in_float32(value: float) -> float:
+    """The number of the fewest digits that is the same in float32."""
+    same = struct.pack("f", value)
+    (exact,) = struct.unpack("f", same)
+    shorter = (float(f"{exact:.{digits}g}") for digits in range(1, 9))
+    return next((number for number in shorter if struct.pack("f", number) == same), exact)

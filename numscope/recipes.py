@@ -184,8 +184,8 @@ class Recipe:
         checks.check_scale(self)
         checks.check_levels(self)
         checks.check_elements(self)
-        for name, value in checks.canonical(self).items():
-            self._set(name, value)
+        for name, settled in checks.canonical(self).items():
+            self._set(name, settled)
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import fields, replace
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import numscope
-from numscope import Recipe
+from numscope import Recipe, quantize
 from numscope.catalogue import ALIASES, FAMILIES, NAMED, family
 from numscope.errors import RecipeError
 from numscope.formats import FORMATS
@@ -258,3 +261,60 @@ def test_every_field_is_described() -> None:
     description = Recipe.__doc__ or ""
     for field in fields(Recipe):
         assert field.name in description, field.name
+
+
+# Equal if and only if they give the same bits.
+
+#: Rows of amax 0, below the least float16 and above, beside special values.
+TINY = np.array(
+    [[0, 0], [0, -1e-45], [0, 3e-39], [1e-36, 0], [0, 1e-12], [6e-8, 1e-7], [1, 3], [np.nan, 1]],
+    np.float32,
+)
+
+
+@given(
+    words=st.fixed_dictionaries(
+        {
+            "element": st.sampled_from(["float8_e4m3fn", "float8_e5m2", "float4_e2m1fn", "int8"]),
+            "scale": st.sampled_from(["float32", "power_of_two", "float8_e8m0fnu"]),
+            "scale_from": st.sampled_from(["max/amax", "max*(1/amax)", "amax/max", "amax*(1/max)"]),
+            "scale_precision": st.sampled_from(["float32", "input"]),
+            "scale_floor": st.sampled_from([0.0, 1e-46, 1e-40, 1e-12]),
+            "amax_floor": st.sampled_from([0.0, 1e-46, 2e-45, 1e-38, 1.1e-36, 1e-30, 1e-12, 0.1]),
+            "amax_floor_precision": st.sampled_from(["float32", "float64", "input"]),
+            "infinite_multiplier": st.sampled_from(["input_max", "kept"]),
+            "zero": st.sampled_from(["none", "scale_1", "amax_1", "amax_2^-126"]),
+            "apply": st.sampled_from(["multiply", "divide"]),
+        }
+    ),
+    dtype=st.sampled_from([np.float32, np.float16, ml_dtypes.bfloat16]),
+)
+@settings(max_examples=300)
+def test_what_is_brought_to_its_canonical_form_gives_the_same_bits(
+    words: dict[str, Any], dtype: Any
+) -> None:
+    try:
+        canonical = Recipe(tile=(1, 2), **words)
+    except RecipeError:
+        assume(False)
+    as_given = copy.copy(canonical)
+    for name, value in words.items():
+        object.__setattr__(as_given, name, value)
+    with np.errstate(all="ignore"):
+        x = TINY.astype(dtype)
+    one, other = quantize(x, canonical), quantize(x, as_given)
+    for name in ("elements", "scales", "values"):
+        assert getattr(one, name).tobytes() == getattr(other, name).tobytes(), name
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("ling:amax_floor=1e-46", "ling"),
+        ("deepgemm:amax_floor=9.99999974e-05", "deepgemm"),
+        ("torchao-block:zero=amax_2^-126", "torchao-block"),
+        ("nvfp4-one-level:zero=none", "nvfp4-one-level:zero=multiplier_0"),
+    ],
+)
+def test_written_forms_of_the_same_bits_are_equal(one: str, other: str) -> None:
+    assert parse(one) == parse(other)
