@@ -37,7 +37,7 @@ _NAME_WIDTH, _LAYERS_WIDTH = 17, 16
 def print_scores(console: Console, scores: Sequence[Score]) -> None:
     """Print a table per kind, all of the same widths: every recipe's worst and median layer.
 
-    The number of the worst layer stands behind its value, as `L16`.
+    The number of the worst layer stands behind its value, as `L16`. Below is said what overflows.
     """
     spreads = [
         _spread_cells(name, [each.spreads[i] for each in scores]) for i, name in enumerate(METRICS)
@@ -59,6 +59,14 @@ def print_scores(console: Console, scores: Sequence[Score]) -> None:
             table.add_row(Text(name), f"{score.bits:.3g}", *cells)
         console.print()
         console.print(table)
+    for score in scores:
+        if score.overflow_count:
+            values = amounts.counted(score.overflow_count, "finite value")
+            print_plain(
+                console,
+                f"{score.recipe} makes {values} of {score.kind} infinite or NaN,"
+                " which distortion and SQNR leave out.",
+            )
 
 
 def print_advice(

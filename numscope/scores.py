@@ -21,6 +21,7 @@ METRICS = ("underflow", "distortion", "sqnr_db")
 COLUMNS = (
     *("kind", "recipe", "tile", "bits", "layers"),
     *(f"{name}_{what}" for name in METRICS for what in ("worst", "worst_layer", "median")),
+    "overflow_count",
 )
 
 
@@ -45,7 +46,8 @@ class Spread:
 class Score:
     """One recipe and kind: its bits per value, how many layers, and a spread for each metric.
 
-    `spreads` are in the order of `METRICS`; `None` where no layer has a value.
+    `spreads` are in the order of `METRICS`; `None` where no layer has a value. `overflow_count` is
+    how many finite values became infinite or NaN, which distortion and SQNR leave out.
     """
 
     kind: str
@@ -54,12 +56,13 @@ class Score:
     bits: float
     layers: int
     spreads: tuple[Spread | None, ...]
+    overflow_count: int = 0
 
 
 def scores(standings: Iterable[Standing]) -> list[Score]:
     """Every recipe's score: by kind as charts are, then the cheapest first, of these the best.
 
-    Best is whose worst layer has the highest distortion.
+    Best is whose worst layer has the highest distortion; a recipe that overflows is behind others.
 
     Parameters
     ----------
@@ -82,6 +85,7 @@ def to_csv(found: Iterable[Score]) -> str:
                 for of in each.spreads
                 for cell in ((of.worst, of.layer, of.median) if of else ("", "", ""))
             ),
+            each.overflow_count,
         )
         for each in found
     )
@@ -97,6 +101,7 @@ def _score(own: Sequence[Standing]) -> Score:
         bits=first.bits,
         layers=len(own),
         spreads=tuple(_spread(own, metric) for metric in METRICS),
+        overflow_count=sum(each.sums.overflow_count for each in own),
     )
 
 
@@ -114,4 +119,4 @@ def _spread(own: Sequence[Standing], metric: str) -> Spread | None:
 def _rank(each: Score) -> tuple[object, ...]:
     distortion = each.spreads[METRICS.index("distortion")]
     loss = -distortion.worst if distortion else math.inf
-    return (each.bits, loss, each.recipe)
+    return (each.bits, each.overflow_count > 0, loss, each.recipe)

@@ -308,6 +308,17 @@ def test_saturated_values_are_named_with_the_worst_place() -> None:
     assert "8 values are clipped to the largest finite element" in saturated.sentence
 
 
+def test_finite_values_that_do_not_stay_finite_are_told_before_all_shapes() -> None:
+    rows = layer_rows(
+        *(row(tokens=tokens, sums=ErrorSums(count=100)) for tokens in range(0, 900, 100)),
+        row(tokens=1000, layer=8, sums=ErrorSums(count=100, overflow_count=3)),
+        row(tokens=2000, layer=12, sums=ErrorSums(count=100, overflow_count=1)),
+    )
+    first = find(tables_of(rows), rows)[0]
+    assert (first.kind, first.layer, first.value) == ("overflow present", 8, 0.03)
+    assert "4 finite values become infinite or NaN, which distortion and SQNR" in first.sentence
+
+
 def test_of_a_single_value_is_spoken_as_of_one() -> None:
     rows = layer_rows(row(sums=ErrorSums(count=100, saturated_count=1, nan_count=1)))
     said = " ".join(each.sentence for each in find(tables_of(rows), rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -83,6 +84,20 @@ def test_cheap_recipes_come_first_and_of_equal_ones_the_best() -> None:
         ("activation", "ling"),
         *(("gradient", name) for name in ("mx-e2m1", "te-block", "ling", "mx-e5m2")),
     ]
+
+
+def test_of_equally_cheap_recipes_one_that_overflows_is_the_last_and_is_told() -> None:
+    good, bad = record(0, 0.5), replace(record(0), overflow_count=7)
+    found = scored(row("ling", "ling", good), row("e4m3:1x128:float32", "bad", bad))
+    assert [each.recipe for each in found] == ["ling", "bad"]
+    assert [each.overflow_count for each in found] == [0, 7]
+    assert [line.rpartition(",")[2] for line in to_csv(found).split()] == [COLUMNS[-1], "0", "7"]
+    console = terminal(100)
+    print_scores(console, found)
+    assert shown(console)[-1] == (
+        "bad makes 7 finite values of gradient infinite or NaN,"
+        " which distortion and SQNR leave out."
+    )
 
 
 def test_the_file_has_every_bit_and_nothing_where_nothing_is_known() -> None:

@@ -24,6 +24,7 @@ Kind = Literal[
     "depth trend",
     "outlier layer",
     "saturation present",
+    "overflow present",
     "non-finite present",
     "missing points",
     "flat",

@@ -1,4 +1,4 @@
-"""What should not be there, or should: saturated and non-finite values, missing points.
+"""What should not be there, or should: values clipped or beyond all, not finite, missing points.
 
 These are counts, not statistics: one value is enough. Nothing here looks at a chart's shape.
 """
@@ -33,6 +33,22 @@ def saturation(rows: Sequence[LayerRow], x_name: XName) -> list[Finding]:
             bonus=1.0,
         )
         for own in _groups(row for row in rows if row.saturated_count)
+    ]
+
+
+def overflow(rows: Sequence[LayerRow], x_name: XName) -> list[Finding]:
+    """A finding per recipe, kind and tile that made finite values infinite or NaN."""
+    return [
+        _counted(
+            "overflow present",
+            own,
+            x_name,
+            count=lambda row: row.overflow_count,
+            one="finite value becomes infinite or NaN, which distortion and SQNR leave out",
+            many="finite values become infinite or NaN, which distortion and SQNR leave out",
+            bonus=8.0,
+        )
+        for own in _groups(row for row in rows if row.overflow_count)
     ]
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numscope.tables import LayerRow
 
 #: Kinds that say nothing about a chart's shape.
-_COUNTS = {"saturation present", "non-finite present", "missing points"}
+_COUNTS = {"saturation present", "overflow present", "non-finite present", "missing points"}
 #: Values that go so many times as far as is worth a word are not called flat.
 _RESTLESS = 50
 
@@ -32,7 +32,7 @@ def find(tables: Sequence[Series], rows: Sequence[LayerRow] = ()) -> list[Findin
     tables
         The charts' tables, of one or several recipes.
     rows
-        Of layers.csv, for what no chart shows: saturated and non-finite values.
+        Of layers.csv, for what no chart shows: saturated, overflowing and non-finite values.
     """
     found: list[Finding] = []
     for recipe in dict.fromkeys(table.recipe for table in tables):
@@ -42,6 +42,7 @@ def find(tables: Sequence[Series], rows: Sequence[LayerRow] = ()) -> list[Findin
     if tables:
         known = [row for row in rows if row.layer is not None]
         found += presence.saturation(known, tables[0].x_name)
+        found += presence.overflow(known, tables[0].x_name)
         found += presence.non_finite(known, tables[0].x_name)
     found.sort(key=lambda each: -each.importance)
     return found + _silent(tables, found)
