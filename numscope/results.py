@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from numscope import parts, runs, tables, writing
-from numscope.errors import ResultsError
+from numscope.errors import ResultsError, UsageError
 from numscope.tables import LayerRow, Row
 
 RUN, TENSORS, LAYERS, FINDINGS = "run.json", "tensors.csv", "layers.csv", "findings.md"
@@ -123,6 +123,18 @@ class Results:
         """The files that a reader starts with."""
         names = (TENSORS, LAYERS, RECIPES, FINDINGS, FINDINGS_TABLE, RUN)
         return [self.folder / name for name in names]
+
+    def beside_tables(self, path: Path) -> Path:
+        """The path, if it is none of these files.
+
+        Raises
+        ------
+        UsageError
+            If it is, by whatever name.
+        """
+        if any(path.exists() and own.exists() and path.samefile(own) for own in self.tables):
+            raise UsageError(f"{path} is a file of the results themselves; choose another name")
+        return path
 
     def tensor_rows(self) -> list[Row]:
         """The rows of tensors.csv."""

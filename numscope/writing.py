@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +25,8 @@ _STALE_SECONDS = 3600.0
 def replacing(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
     """A file to write to, which takes the place of `path` at the end; its folder is made.
 
+    Where `path` is a link, what it points to is replaced.
+
     Parameters
     ----------
     path
@@ -38,6 +41,7 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
     """
     if not path.name:  # `.` or `/`
         raise ResultsError(f"cannot write {path}: it is a folder")
+    path = _replaceable(path)
     partial = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}{_SUFFIX}")
     try:
         with _opened(partial) as file:
@@ -82,6 +86,22 @@ def remove_leftovers(folder: Path) -> None:
     for path in folder.glob(f".*{_SUFFIX}"):
         if _is_abandoned(path):
             _discard(path)
+
+
+def _replaceable(path: Path) -> Path:
+    """The file itself if it is a link; an error for a device, a pipe, a stream and the like."""
+    found, is_stream = path, False
+    try:
+        if path.is_symlink():
+            folders = (path.parent, (path.parent / path.readlink()).parent)
+            is_stream = any(each.resolve().is_relative_to("/proc") for each in folders)
+            found = path.resolve()
+        mode = found.stat().st_mode
+    except OSError:
+        return found  # there is none yet, or what is wrong shows when it is written
+    if is_stream or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise ResultsError(f"cannot write {path}: it is no regular file")
+    return found
 
 
 def _opened(path: Path) -> BinaryIO:

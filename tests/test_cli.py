@@ -950,6 +950,21 @@ def test_a_run_that_was_killed_can_be_repeated(
     assert done["finished"] is True
 
 
+@pytest.mark.parametrize("command", ["advise", "report"])
+@pytest.mark.parametrize("name", ["tensors.csv", "layers.csv", "run.json", "linked.csv"])
+def test_what_is_made_of_the_tables_does_not_take_their_place(
+    name: str, command: str, call: Call, results: Path
+) -> None:
+    if command == "report":
+        pytest.importorskip("plotly", reason="the extra report is not installed")
+    (results / "linked.csv").symlink_to("layers.csv")
+    before = {path.name: path.read_bytes() for path in results.glob("*.*")}
+    done = call(command, results, "-o", results / name)
+    line = f"numscope: {results / name} is a file of the results themselves; choose another name\n"
+    assert done == (2, "", line)
+    assert {path.name: path.read_bytes() for path in results.glob("*.*")} == before
+
+
 # Standard streams that are no good.
 
 

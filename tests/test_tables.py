@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import resource
 import struct
 from collections.abc import Iterator
@@ -311,6 +312,33 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ResultsError, match=r"cannot write .*file/a\.csv: (Not a dir|File exists)"):
         writing.write_text(tmp_path / "file" / "a.csv", "")
+
+
+def test_what_a_link_points_to_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "a.csv").write_text("old")
+    (tmp_path / "link.csv").symlink_to("store/a.csv")
+    (tmp_path / "new.csv").symlink_to("store/b.csv")
+    for name in ("link.csv", "new.csv"):
+        writing.write_text(tmp_path / name, "new")
+        assert (tmp_path / name).is_symlink()
+    assert {path.name: path.read_text() for path in (tmp_path / "store").iterdir()} == {
+        "a.csv": "new",
+        "b.csv": "new",
+    }
+
+
+def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(ResultsError, match=f"cannot write .*/{name}: it is no regular file"):
+            writing.write_text(tmp_path / name, "")
+    assert (tmp_path / "pipe").is_fifo()
+    with (tmp_path / "file").open("wb") as file:
+        for name in (f"/dev/fd/{file.fileno()}", f"/proc/self/fd/{file.fileno()}"):
+            with pytest.raises(ResultsError, match="it is no regular file"):
+                writing.write_text(Path(name), "lost to whoever has the file")
 
 
 # Reading.

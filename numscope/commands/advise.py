@@ -79,11 +79,11 @@ def advise(
 
     rules = parse_all(tolerance)
     folder = Results(results)
+    written = folder.beside_tables(out or results / "advise.csv")
     rows = chosen_rows(folder, module=module, kinds=kinds, layers=layers)
     chosen = [row for row in rows if layers is None or row.layer in layers]
     tried = advice.trials(standings(chosen), rules, per)
     found = advice.by_layer(tried)
-    written = out or results / "advise.csv"
     writing.write_text(written, advice.to_csv(found))
     if as_json:
         click.echo(json.dumps([advice.to_json(each) for each in found], indent=2))

@@ -45,11 +45,11 @@ def report(results: Path, out: Path | None, *, quiet: bool, verbose: bool) -> No
     from numscope.tradeoffs import tradeoffs
 
     folder = Results(results)
+    written = folder.beside_tables(out or results / "report.html")
     rows = folder.layer_rows()
     charts = tables_of(rows)
     if not charts:
         raise NothingToDo(f"{results} has no tensor with a layer number: nothing to report")
-    written = out or results / "report.html"
     beside = tradeoffs(standings(rows))
     files = tradeoff_files(beside, dpi=_DPI)
     pictures = {each.subject: files[f"{each.name}.png"] for each in beside}
