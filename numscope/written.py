@@ -122,7 +122,13 @@ def is_known(word: str) -> bool:
 
 
 def check_field(name: str, others: tuple[str, ...] = ()) -> None:
-    """Refuse what is no field of a recipe; `others` are words that may stand there too."""
+    """Refuse what is no field of a recipe; `others` are words that may stand there too.
+
+    Raises
+    ------
+    RecipeError
+        If it is not; the message has all fields, and the nearest.
+    """
     known = (*others, *_FIELDS)
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
