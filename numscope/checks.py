@@ -6,17 +6,20 @@ Every message names the field, what it was given and what it needs. Nothing here
 from __future__ import annotations
 
 import difflib
+from typing import TYPE_CHECKING
 
-from numscope.errors import RecipeError
-from numscope.formats import ALIASES, FORMATS
-from numscope.recipes import (
+from numscope.choices import (
     CHOICES,
     FROM_MULTIPLIER,
     FROM_OUTER,
     FROM_OUTER_MULTIPLIER,
     FROM_SCALE,
-    Recipe,
 )
+from numscope.errors import RecipeError
+from numscope.formats import ALIASES, FORMATS
+
+if TYPE_CHECKING:
+    from numscope.recipes import Recipe
 
 #: A floor above this keeps every scale from being 0, whatever the element format.
 _TINY = 1e-36

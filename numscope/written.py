@@ -13,9 +13,10 @@ from typing import Any
 
 from numscope.catalogue import ALIASES as NAMES
 from numscope.catalogue import NAMED
+from numscope.choices import SCALES
 from numscope.errors import RecipeError
 from numscope.formats import ALIASES, FORMATS
-from numscope.recipes import SCALES, Recipe, Tile, checked_tile
+from numscope.recipes import Recipe, Tile, checked_tile
 
 _TILE = re.compile(r"(\d+|\*)\s*[x,×]\s*(\d+|\*)")
 

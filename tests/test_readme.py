@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from numscope import dumps
+from numscope.choices import SCALES
 from numscope.cli import cli, run
 from numscope.dumps.files import FILE_FORMATS, FileFormat
 from numscope.formats import FORMATS
-from numscope.recipes import SCALES
 from numscope.tables import Measured
 from tests.examples import REPOSITORY, SAMPLE_DUMPS, save_dump
 
