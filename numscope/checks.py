@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import difflib
 import struct
+from typing import TYPE_CHECKING
 
-from numscope.errors import RecipeError
-from numscope.formats import ALIASES, FORMATS
-from numscope.recipes import (
+from numscope.choices import (
     CHOICES,
     FROM_MULTIPLIER,
     FROM_OUTER,
     FROM_OUTER_MULTIPLIER,
     FROM_SCALE,
-    Recipe,
 )
+from numscope.errors import RecipeError
+from numscope.formats import ALIASES, FORMATS
+
+if TYPE_CHECKING:
+    from numscope.recipes import Recipe
 
 #: An amax above this makes a float32 scale above 0, whatever the element format.
 _TINY = 1e-36
@@ -28,14 +31,26 @@ _HALF_OF_LEAST_E4M3 = 2.0**-10
 
 
 def word(name: str, value: object) -> str:
-    """The value, if it is text."""
+    """The value, if it is text.
+
+    Raises
+    ------
+    RecipeError
+        If it is not.
+    """
     if not isinstance(value, str):
         raise RecipeError(f"{name} is a name, not {value!r}")
     return value
 
 
 def known(name: str, value: object) -> str:
-    """The value, if it is one of the words that the field takes."""
+    """The value, if it is one of the words that the field takes.
+
+    Raises
+    ------
+    RecipeError
+        If it is not; the message has them all, and the nearest.
+    """
     found = word(name, value)
     if found not in CHOICES[name]:
         near = difflib.get_close_matches(found, CHOICES[name], n=1)
@@ -45,7 +60,13 @@ def known(name: str, value: object) -> str:
 
 
 def element(value: object) -> str:
-    """The name of the number format, if it is one that elements can have."""
+    """The name of the number format, if it is one that elements can have.
+
+    Raises
+    ------
+    RecipeError
+        If it is not; the message has them all, and the nearest.
+    """
     found = word("element", value)
     name = ALIASES.get(found.lower(), found.lower())
     known = [each for each, entry in FORMATS.items() if not entry.is_scale_only]
@@ -60,7 +81,13 @@ def element(value: object) -> str:
 
 
 def floor(name: str, value: object) -> float:
-    """The value, if it is a number that a floor can be."""
+    """The value, if it is a number that a floor can be.
+
+    Raises
+    ------
+    RecipeError
+        If it is no number, negative, or beyond float32.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise RecipeError(f"{name} is a number, not {value!r}")
     if not 0 <= value < 2.0**127:
@@ -69,7 +96,13 @@ def floor(name: str, value: object) -> float:
 
 
 def check_seed(value: object) -> None:
-    """Refuse what is no 64-bit seed."""
+    """Refuse what is no 64-bit seed.
+
+    Raises
+    ------
+    RecipeError
+        If it is not an integer from 0 to 2^64 - 1.
+    """
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**64:
         raise RecipeError(f"seed {value!r} is not possible: it is an integer from 0 to 2^64 - 1")
 
@@ -80,7 +113,13 @@ def _require(recipe: Recipe, name: str, reason: str, *, holds: bool) -> None:
 
 
 def check_scale(recipe: Recipe) -> None:
-    """A scale that is a power of two is rounded to one, any other is not."""
+    """A scale that is a power of two is rounded to one, any other is not.
+
+    Raises
+    ------
+    RecipeError
+        If the scale, its expression and its rounding do not go together.
+    """
     source, rounding = recipe.scale_from, recipe.scale_rounding
     is_power = recipe.scale in ("power_of_two", "float8_e8m0fnu")
     if is_power:
@@ -122,7 +161,13 @@ def _check_details(recipe: Recipe, *, is_power: bool) -> None:
 
 
 def check_levels(recipe: Recipe) -> None:
-    """Two levels of scales belong to E4M3 scales whose expression has an outer one."""
+    """Two levels of scales belong to E4M3 scales whose expression has an outer one.
+
+    Raises
+    ------
+    RecipeError
+        If a field needs two levels where there is one, or one where there are two.
+    """
     has_outer = recipe.outer != "none"
     if has_outer != (recipe.scale_from in FROM_OUTER):
         needs = f"scale=float8_e4m3fn and scale_from={' or '.join(FROM_OUTER)}"
@@ -165,7 +210,13 @@ def _check_outer(recipe: Recipe, *, has_outer: bool) -> None:
 
 
 def check_elements(recipe: Recipe) -> None:
-    """Refuse roundings that the element format does not have."""
+    """Refuse roundings that the element format does not have.
+
+    Raises
+    ------
+    RecipeError
+        If rounding, seed or overflow are not for these elements.
+    """
     entry = recipe.element_format
     if recipe.seed:
         _require(recipe, "seed", "rounding=stochastic", holds=recipe.rounding == "stochastic")

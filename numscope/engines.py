@@ -72,7 +72,13 @@ class Threads:
 
     @contextmanager
     def while_reading(self) -> Iterator[None]:
-        """Let another thread compute while this one, in a function of `map`, waits for a file."""
+        """Let another thread compute while this one, in a function of `map`, waits for a file.
+
+        Raises
+        ------
+        concurrent.futures.CancelledError
+            If the work is to stop.
+        """
         self._computing.release()
         try:
             yield

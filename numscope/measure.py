@@ -175,15 +175,14 @@ _VALUES = operator.attrgetter(*(each.name for each in fields(ErrorSums)))
 _MERGES = tuple(each.metadata.get("merge", operator.add) for each in fields(ErrorSums))
 
 
-def added(parts: Iterable[Any]) -> ErrorSums:
-    """The record of one part or more taken together, the same as by `+` from first to last.
+def added(parts: Iterable[ErrorSums]) -> ErrorSums:
+    """The record of one part or more taken together, the same as by `+` from first to last."""
+    return added_values(map(_VALUES, parts))
 
-    Parameters
-    ----------
-    parts
-        Records, or whatever else has all their fields, such as the rows of a table.
-    """
-    return ErrorSums(*map(reduce, _MERGES, zip(*map(_VALUES, parts), strict=True)))
+
+def added_values(parts: Iterable[tuple[float, ...]]) -> ErrorSums:
+    """The same of parts that are no records, but the values of their fields in their order."""
+    return ErrorSums(*map(reduce, _MERGES, zip(*parts, strict=True)))
 
 
 def measure(x: ArrayLike, recipe: Recipe | str) -> ErrorSums:

@@ -46,29 +46,65 @@ class Results:
         return self.folder / PLANS
 
     def keep_tensors(self, rows: Iterable[Row]) -> None:
-        """Write tensors.csv."""
+        """Write tensors.csv.
+
+        Raises
+        ------
+        ResultsError
+            If it cannot be written.
+        """
         tables.write_csv(self.folder / TENSORS, rows, Row)
 
     def keep_layers(self, rows: Iterable[LayerRow]) -> None:
-        """Write layers.csv."""
+        """Write layers.csv.
+
+        Raises
+        ------
+        ResultsError
+            If it cannot be written.
+        """
         tables.write_csv(self.folder / LAYERS, rows, LayerRow)
 
     def keep_run(self, facts: Mapping[str, Any]) -> None:
-        """Write run.json."""
+        """Write run.json.
+
+        Raises
+        ------
+        ResultsError
+            If it cannot be written.
+        """
         text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
         writing.write_text(self.folder / RUN, text)
 
     def keep_findings(self, text: str, table: str) -> None:
-        """Write findings.md and findings.csv."""
+        """Write findings.md and findings.csv.
+
+        Raises
+        ------
+        ResultsError
+            If one cannot be written.
+        """
         writing.write_text(self.folder / FINDINGS, text)
         writing.write_text(self.folder / FINDINGS_TABLE, table)
 
     def keep_recipes(self, table: str) -> None:
-        """Write recipes.csv."""
+        """Write recipes.csv.
+
+        Raises
+        ------
+        ResultsError
+            If it cannot be written.
+        """
         writing.write_text(self.folder / RECIPES, table)
 
     def keep_charts(self, files: Mapping[str, bytes]) -> list[Path]:
-        """Write the charts' files, named relative to the charts folder."""
+        """Write the charts' files, named relative to the charts folder.
+
+        Raises
+        ------
+        ResultsError
+            If one cannot be written.
+        """
         written = [self.folder / CHARTS / name for name in files]
         for path, content in zip(written, files.values(), strict=True):
             writing.write_bytes(path, content)
@@ -83,7 +119,13 @@ class Results:
         return [each for each in listed if _is_chart(each)] if isinstance(listed, list) else []
 
     def forget_charts(self, names: Iterable[str]) -> None:
-        """Remove these files of the charts folder, and the folders in it that this empties."""
+        """Remove these files of the charts folder, and the folders in it that this empties.
+
+        Raises
+        ------
+        ResultsError
+            If one cannot be removed.
+        """
         paths = [self.folder / CHARTS / name for name in names]
         _remove(paths)
         for folder in {path.parent for path in paths} - {self.folder / CHARTS}:
@@ -91,7 +133,13 @@ class Results:
                 folder.rmdir()
 
     def forget_parts(self, but: Collection[str]) -> None:
-        """Remove the parts of dump files other than `but`."""
+        """Remove the parts of dump files other than `but`.
+
+        Raises
+        ------
+        ResultsError
+            If a part cannot be removed.
+        """
         names = {parts.part_name(path) for path in but}
         _remove(path for path in parts.kept(self.parts) if path.name not in names)
 
@@ -106,6 +154,11 @@ class Results:
         """Remove the tables of an earlier run, and the parts of these dump files, all if `None`.
 
         What says whose folder it is stays, until another run takes its place.
+
+        Raises
+        ------
+        ResultsError
+            If one cannot be removed.
         """
         _remove(path for path in self.tables if path.name != RUN)
         if paths is None:
@@ -137,15 +190,33 @@ class Results:
         return path
 
     def tensor_rows(self) -> list[Row]:
-        """The rows of tensors.csv."""
+        """The rows of tensors.csv.
+
+        Raises
+        ------
+        ResultsError
+            If it is not there, has no rows, or cannot be read.
+        """
         return self._rows(TENSORS, Row)
 
     def layer_rows(self) -> list[LayerRow]:
-        """The rows of layers.csv."""
+        """The rows of layers.csv.
+
+        Raises
+        ------
+        ResultsError
+            If it is not there, has no rows, or cannot be read.
+        """
         return self._rows(LAYERS, LayerRow)
 
     def run_facts(self) -> dict[str, Any]:
-        """What run.json says; nothing if there is none."""
+        """What run.json says; nothing if there is none.
+
+        Raises
+        ------
+        ResultsError
+            If it cannot be read, or is not JSON.
+        """
         try:
             found = _read_json(self.folder / RUN)
         except FileNotFoundError:

@@ -12,10 +12,10 @@ from functools import cache
 from typing import TypeVar
 
 from numscope.costs import bits_per_value
-from numscope.measure import ErrorSums, added
+from numscope.measure import ErrorSums
 from numscope.recipes import Recipe
 from numscope.series import place, turned_tiles
-from numscope.tables import LayerRow, sort_rows
+from numscope.tables import LayerRow, added_rows, sort_rows
 from numscope.written import parse_tile
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ def standings(rows: Iterable[LayerRow]) -> list[Standing]:
             sums=sums,
         )
         for (kind, recipe, tile, layer), own in groups.items()
-        for sums in [added(own)]
+        for sums in [added_rows(own)]
         for suffix in _suffixes(kind, tile, is_turned=(recipe, kind, tile) in turned)
     ]
     return sorted(found, key=_order)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 from numscope.errors import ResultsError
-from numscope.measure import ErrorSums
+from numscope.measure import ErrorSums, added_values
 from numscope.writing import replacing
 from numscope.written import parse_tile
 
@@ -76,7 +76,7 @@ class Measured:
     @property
     def sums(self) -> ErrorSums:
         """The addable record that this row was derived from."""
-        return ErrorSums(**{name: getattr(self, name) for name in _ALL_SUM_NAMES})
+        return ErrorSums(*_SUM_VALUES(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +109,7 @@ class LayerRow(Measured):
 
 
 _ALL_SUM_NAMES = tuple(field.name for field in fields(ErrorSums))
+_SUM_VALUES = attrgetter(*_ALL_SUM_NAMES)
 #: Columns that came later stand at the end of the tables.
 _LATER_NAMES = ("overflow_count", "overflow_zeros", "overflow")
 _SUM_NAMES = tuple(name for name in _ALL_SUM_NAMES if name not in _LATER_NAMES)
@@ -188,6 +189,11 @@ def merge_layers(rows: Iterable[Row]) -> list[LayerRow]:
     for each in sort_rows(rows):
         merged.add(each)
     return merged.rows()
+
+
+def added_rows(rows: Iterable[Measured]) -> ErrorSums:
+    """The record of one row or more taken together, the same as of their `sums`, but sooner."""
+    return added_values(map(_SUM_VALUES, rows))
 
 
 class LayerSums:

@@ -13,10 +13,11 @@ from typing import Any
 
 from numscope.catalogue import ALIASES as NAMES
 from numscope.catalogue import NAMED
+from numscope.choices import SCALES
 from numscope.errors import RecipeError
 from numscope.formats import ALIASES, FORMATS
 from numscope.ranges import MOST_DIGITS
-from numscope.recipes import SCALES, Recipe, Tile, checked_tile
+from numscope.recipes import Recipe, Tile, checked_tile
 
 _TILE = re.compile(r"(\d+|\*)\s*[x,×]\s*(\d+|\*)")
 
@@ -120,7 +121,13 @@ def is_known(word: str) -> bool:
 
 
 def check_field(name: str, others: tuple[str, ...] = ()) -> None:
-    """Refuse what is no field of a recipe; `others` are words that may stand there too."""
+    """Refuse what is no field of a recipe; `others` are words that may stand there too.
+
+    Raises
+    ------
+    RecipeError
+        If it is not; the message has all fields, and the nearest.
+    """
     known = (*others, *_FIELDS)
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)

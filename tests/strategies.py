@@ -13,8 +13,9 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.random import default_rng
 
+from numscope.choices import CHOICES
 from numscope.formats import FORMATS
-from numscope.recipes import CHOICES, Recipe, Tile
+from numscope.recipes import Recipe, Tile
 from tests.reference import largest_of
 
 if TYPE_CHECKING:

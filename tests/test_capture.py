@@ -7,9 +7,11 @@ import gc
 import json
 import pickle
 import re
+import sys
 import weakref
 from contextlib import nullcontext
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -198,6 +200,32 @@ def test_weights_are_those_of_the_forward_pass_and_their_gradients_the_sum(tmp_p
     }
     assert found[name, "weight", None, ""] == before
     assert found[name, "weight_gradient", None, ""] == gradient
+
+
+def _lines_of_a_call(count: int, folder: Path) -> int:
+    """How many lines of the recording run in a forward of the first of so many modules."""
+    trained = nn.Sequential(*(nn.Linear(2, 2) for _ in range(count)))
+    lines = 0
+
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal lines
+        if not frame.f_code.co_filename.endswith("recording.py"):
+            return None
+        lines += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    with Capture(trained, folder, every=1, kinds=["activation", "weight"]):
+        sys.settrace(trace)
+        try:
+            trained[0](torch.ones(2, 2))
+        finally:
+            sys.settrace(before)
+    return lines
+
+
+def test_a_call_costs_the_same_among_many_modules(tmp_path: Path) -> None:
+    assert 0 < _lines_of_a_call(2, tmp_path) == _lines_of_a_call(50, tmp_path)
 
 
 @pytest.mark.parametrize("reentrant", [None, False, True], ids=["", "checkpoint", "reentrant"])

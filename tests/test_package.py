@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -25,8 +26,8 @@ PACKAGE = REPOSITORY / "numscope"
 #: Imports point only upward in this list, which is the one of DESIGN.md with what came later. A new
 #: module has its place in it, a package its own: inside it, imports are its own matter.
 ORDER = (
-    *("version", "starting", "errors", "ranges", "amounts", "formats", "recipes", "checks"),
-    *("catalogue", "written", "recipe_files", "costs", "inputs", "roundings", "caches"),
+    *("version", "starting", "errors", "ranges", "amounts", "formats", "choices", "checks"),
+    *("recipes", "catalogue", "written", "recipe_files", "costs", "inputs", "roundings", "caches"),
     *("compiling", "extremes", "kernels", "scale_loops", "expressions", "scales", "quantize"),
     *("measure", "panels", "tiling", "streaming", "dumps", "writing", "tables", "sorting"),
     *("resources", "engines", "clusters", "plans", "stacks", "capture", "growing", "shards"),
@@ -41,10 +42,13 @@ ORDER = (
 #: What looks downward all the same, inside a function: the names that a notebook wants are at the
 #: top, beside the values that they give, and what they run is compiled when it is needed.
 FACADES = {
-    "recipes": {"checks", "written"},
+    "recipes": {"written"},
     "quantize": {"panels", "tiling"},
     "measure": {"streaming"},
 }
+
+#: What knows a type from further down, by its name alone: nothing of it is imported when it runs.
+TYPES = {"checks": {"recipes"}}
 
 MODULES = {
     ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
@@ -54,27 +58,39 @@ MODULES = {
 PLACES = {name: name.split(".")[0] for name in MODULES}
 
 
-def _imported(name: str) -> Iterator[tuple[str, bool]]:
-    """The full names that a module imports anywhere, and whether inside a function."""
+When = Literal["at once", "when called", "never"]
+
+
+def _when(outer: ast.AST) -> When | None:
+    """When what stands inside of that is run, `None` if that does not say."""
+    if isinstance(outer, ast.FunctionDef):
+        return "when called"
+    if isinstance(outer, ast.If) and ast.unparse(outer.test) == "TYPE_CHECKING":
+        return "never"
+    return None
+
+
+def _imported(name: str) -> Iterator[tuple[str, When]]:
+    """The full names that a module imports anywhere, and when."""
     tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
-    inside = {
-        id(inner)
-        for outer in ast.walk(tree)
-        if isinstance(outer, ast.FunctionDef)
-        for inner in ast.walk(outer)
-    }
+    inside: dict[int, When] = {}
+    for outer in ast.walk(tree):
+        when = _when(outer)
+        if when:
+            inside |= {id(inner): when for inner in ast.walk(outer)}
     for node in ast.walk(tree):
+        when = inside.get(id(node), "at once")
         if isinstance(node, ast.Import):
-            yield from ((alias.name, id(node) in inside) for alias in node.names)
+            yield from ((alias.name, when) for alias in node.names)
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
             for alias in node.names:
-                yield f"{node.module}.{alias.name}", id(node) in inside
+                yield f"{node.module}.{alias.name}", when
 
 
-def _own(name: str) -> Iterator[tuple[str, bool]]:
+def _own(name: str) -> Iterator[tuple[str, When]]:
     """The modules of numscope that a module imports, as in `MODULES`."""
-    for full, is_inside in _imported(name):
+    for full, when in _imported(name):
         top, _, rest = full.partition(".")
         if top != "numscope":
             continue
@@ -84,7 +100,7 @@ def _own(name: str) -> Iterator[tuple[str, bool]]:
             (each for path in candidates for each in (path, f"{path}.__init__") if each in MODULES),
             "__init__",
         )
-        yield found, is_inside
+        yield found, when
 
 
 def _foreign(name: str) -> set[str]:
@@ -104,12 +120,17 @@ def test_every_module_has_its_place() -> None:
 
 @pytest.mark.parametrize("name", [name for name in MODULES if PLACES[name] in {*ORDER} - {"dumps"}])
 def test_imports_point_upward(name: str) -> None:
+    allowed: dict[When, set[str]] = {
+        "at once": set(),
+        "when called": FACADES.get(name, set()),
+        "never": TYPES.get(name, set()),
+    }
     downward = {
         PLACES[other]
-        for other, is_inside in _own(name)
+        for other, when in _own(name)
         if PLACES[other] not in ORDER[: ORDER.index(PLACES[name])]
         and PLACES[other] != PLACES[name]
-        and not (is_inside and PLACES[other] in FACADES.get(name, set()))
+        and PLACES[other] not in allowed[when]
     }
     assert downward == set()
 

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from numscope import dumps
+from numscope.choices import SCALES
 from numscope.cli import cli, run
 from numscope.dumps.files import FILE_FORMATS, FileFormat
 from numscope.formats import FORMATS
-from numscope.recipes import SCALES
 from numscope.tables import Measured
 from tests.examples import REPOSITORY, SAMPLE_DUMPS, save_dump
 
@@ -44,6 +44,10 @@ COMMANDS = [
     for line in block.text.replace("\\\n", " ").splitlines()
     if line.startswith(("$ numscope", "numscope"))
 ]
+#: Where commands are described that have no heading of their own.
+HEADINGS = {"merge": "In a batch job", "recipes": "Recipes", "scan": "Dumps"}
+#: Options that all commands have.
+OF_ALL = {"--quiet", "--verbose"}
 OPTIONS_OF_MEGATRON = {"--save", "--save-activations-interval", "--save-dgrads-interval"}
 #: Commands that need a library of an extra.
 EXTRAS = {"report": "plotly", "export": "tensorboard"}
@@ -162,14 +166,20 @@ def test_every_command_is_described() -> None:
     }
 
 
-@pytest.mark.parametrize("option", sorted(_options("analyze")))
-def test_every_option_of_analyze_is_described(option: str) -> None:
-    assert f"`{option}`" in PROSE or f"/{option}`" in PROSE
+def _section(heading: str) -> str:
+    """The prose below a heading, with all that stands below its own headings."""
+    (found,) = re.findall(rf"^(#+) {heading}\n", PROSE, re.MULTILINE)
+    text = PROSE.partition(f"\n{found} {heading}\n")[2]
+    return re.split(rf"^#{{1,{len(found)}}} ", text, maxsplit=1, flags=re.MULTILINE)[0]
 
 
-@pytest.mark.parametrize("option", sorted(_options("plot")))
-def test_every_option_of_plot_is_mentioned(option: str) -> None:
-    assert option in README
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [(command, option) for command in sorted(cli.commands) for option in sorted(_options(command))],
+)
+def test_every_option_is_described_where_its_command_is(command: str, option: str) -> None:
+    heading = "Commands" if option in OF_ALL else HEADINGS.get(command, command)
+    assert re.search(rf"[`/]{option}[`/ ]", _section(heading))
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import pytest
 
 from numscope import Recipe
 from numscope.catalogue import ALIASES, NAMED
+from numscope.choices import CHOICES
 from numscope.costs import bits_per_value, usable_bits
 from numscope.formats import FORMATS, short_name
 from numscope.recipe_pages import scale_rule
-from numscope.recipes import CHOICES
 from tests.examples import REPOSITORY
 from tests.translations import TRANSLATIONS
 

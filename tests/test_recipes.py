@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import numscope
 from numscope import Recipe, quantize
 from numscope.catalogue import ALIASES, FAMILIES, NAMED, family
+from numscope.choices import CHOICES
 from numscope.errors import RecipeError
 from numscope.formats import FORMATS
-from numscope.recipes import CHOICES
 from numscope.written import changed, fields_text, parse, weight_tile
 from tests.strategies import detailed_recipes
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from numscope.choices import CHOICES
 from numscope.formats import FORMATS, FloatFormat
-from numscope.recipes import CHOICES, Recipe
+from numscope.recipes import Recipe
 from tests import reference
 from tests.rounding import codes, rounded
 from tests.strategies import DETERMINISTIC, ELEMENTS

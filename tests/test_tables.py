@@ -8,7 +8,7 @@ import resource
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -98,6 +98,12 @@ def test_the_label_names_the_series_and_the_tile_says_what_was_done() -> None:
 
 def test_a_row_gives_back_the_sums_that_it_was_made_of() -> None:
     assert row().sums == SUMS
+
+
+def test_rows_are_added_as_their_sums() -> None:
+    other = replace(SUMS, count=7, sum_xx=1e16, amax=4.0, scale_min=0.125)
+    rows = [row(), row(sums=other), row()]
+    assert tables.added_rows(rows) == SUMS + other + SUMS
 
 
 _VALUES: dict[Any, st.SearchStrategy[Any]] = {

@@ -77,6 +77,7 @@ class Recording:
         self._handles: list[Any] = []
         self._has_stopped = False
         self._owners = _owners(chosen)
+        self._unseen = _by_module(self._owners)
         self._put_hooks(model)
         if "weight_gradient" in kinds:
             self._put_weight_hooks()
@@ -180,13 +181,13 @@ class Recording:
 
     def _look_at_weights(self, chosen: Chosen) -> None:
         """Copy the weights that a module is about to use, once."""
-        for name, (module, attribute) in self._owners.items():
-            if module is chosen.module and name not in self.shards:
-                weight = getattr(module, attribute)
-                self.shards[name] = shard_of(weight)
-                kept = self._room.copy(weight) if "weight" in self._kinds else None
-                if kept:
-                    self.weights[name] = kept
+        for name in self._unseen.pop(id(chosen.module), ()):
+            module, attribute = self._owners[name]
+            weight = getattr(module, attribute)
+            self.shards[name] = shard_of(weight)
+            kept = self._room.copy(weight) if "weight" in self._kinds else None
+            if kept:
+                self.weights[name] = kept
 
     def _repeated(self, chosen: Chosen, x: torch.Tensor) -> Call | None:
         """The call that activation checkpointing repeats, if its output is not watched yet."""
@@ -263,3 +264,11 @@ def _owners(chosen: Iterable[Chosen]) -> dict[str, tuple[nn.Module, str]]:
                 name = each.name if attribute == "weight" else f"{each.name}.{attribute}"
                 owners[name] = (each.module, attribute)
     return owners
+
+
+def _by_module(owners: Mapping[str, tuple[nn.Module, str]]) -> dict[int, list[str]]:
+    """The names of each module's weights, by the `id` of the module: a call asks for its own."""
+    names: dict[int, list[str]] = {}
+    for name, (module, _) in owners.items():
+        names.setdefault(id(module), []).append(name)
+    return names

@@ -1,6 +1,6 @@
 """Files of captured tensors, written by a thread, in order, a bounded number ahead.
 
-A file appears by rename, whole or not at all. After the first that cannot be written none is tried.
+After the first file that cannot be written none is tried.
 """
 
 from __future__ import annotations
@@ -10,10 +10,14 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+
+from numscope.errors import ResultsError
+from numscope.writing import remove_leftovers, replacing
 
 DTYPES = {
     torch.float64: "F64",
@@ -43,6 +47,8 @@ class StepFile:
 class Writer:
     """A thread that writes files, and waits for nobody.
 
+    Before the first it removes what killed processes have left in that folder.
+
     Parameters
     ----------
     on_failure
@@ -66,7 +72,9 @@ class Writer:
         Returns without it if there is a failure.
         """
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="numscope", daemon=True)
+            self._thread = threading.Thread(
+                target=self._run, args=(file.path.parent,), name="numscope", daemon=True
+            )
             self._thread.start()
         self._wait_until(lambda: self._is_put(file))
 
@@ -98,7 +106,9 @@ class Writer:
         thread.join(self._patience)
         return not thread.is_alive()
 
-    def _run(self) -> None:
+    def _run(self, folder: Path) -> None:
+        with suppress(OSError):  # if nothing can be done there, writing says so
+            remove_leftovers(folder)
         while (file := self._queue.get()) is not None:
             if not self.failure:
                 self._try_to_write(file)
@@ -107,10 +117,14 @@ class Writer:
     def _try_to_write(self, file: StepFile) -> None:
         try:
             write(file, self._count)
+        except ResultsError as error:
+            self._fail(str(error))
         except Exception as error:  # noqa: BLE001 (whatever it is, it must not go unnoticed)
-            reason = error.strerror if isinstance(error, OSError) else None
-            self.failure = f"{file.path} cannot be written: {reason or error}"
-            self._on_failure()
+            self._fail(f"cannot write {file.path}: {error}")
+
+    def _fail(self, reason: str) -> None:
+        self.failure = reason
+        self._on_failure()
 
     def _count(self, size: int) -> None:
         self._written += size
@@ -126,21 +140,14 @@ def write(file: StepFile, on_bytes: Callable[[int], None] = lambda _: None) -> N
 
     Raises
     ------
-    OSError
+    ResultsError
         If it cannot be written; no partial file is left.
     """
-    partial = file.path.with_name(f".{file.path.name}.{os.getpid()}.part")
-    try:
-        file.path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as stream:
-            for piece in _pieces(file):
-                stream.write(piece)
-                on_bytes(len(piece))
-            stream.flush()
-            os.fsync(stream.fileno())  # some file systems say only now that they are full
-        partial.replace(file.path)
-    finally:
-        partial.unlink(missing_ok=True)
+    # Durable, as some file systems say only then that they are full.
+    with replacing(file.path, durable=True) as stream:
+        for piece in _pieces(file):
+            stream.write(piece)
+            on_bytes(len(piece))
 
 
 def _pieces(file: StepFile) -> Iterator[bytes | memoryview]:

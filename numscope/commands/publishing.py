@@ -24,7 +24,15 @@ if TYPE_CHECKING:
 
 
 def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_charts: bool) -> None:
-    """Write everything that follows from the tables, say it, and exit."""
+    """Write everything that follows from the tables, say it, and exit.
+
+    Raises
+    ------
+    NothingToDo
+        If no file could be read.
+    click.exceptions.Exit
+        Else, with the exit code.
+    """
     from numscope import amounts, console, scores
     from numscope.findings import find, text, to_csv
     from numscope.gallery import chart_files, tables_of, tradeoff_files

@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 def working(
     *, quiet: bool, verbose: bool, log_json: bool = False
 ) -> Iterator[tuple[Log, Stopping]]:
-    """What a long command talks to, and what happens when it is stopped or fails."""
+    """What a long command talks to, and what happens when it is stopped or fails.
+
+    Raises
+    ------
+    click.exceptions.Exit
+        If it is stopped or fails, with the exit code; why has been said by then.
+    """
     from rich.console import Console
 
     from numscope.logs import AsJson, ForPeople

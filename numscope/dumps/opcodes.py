@@ -51,7 +51,13 @@ class Machine:
         return value
 
     def pop_group(self) -> list[Any]:
-        """Take everything above the last mark, and the mark."""
+        """Take everything above the last mark, and the mark.
+
+        Raises
+        ------
+        ValueError
+            If there is none.
+        """
         place = len(self.stack) - 1
         while self.stack[place] is not _MARK:
             place -= 1
@@ -74,7 +80,13 @@ class Machine:
             return Broken(f"the arguments of {function.name} are not what they should be")
 
     def set_items(self, group: list[Any]) -> None:
-        """Put keys and values into the dictionary on top of the stack."""
+        """Put keys and values into the dictionary on top of the stack.
+
+        Raises
+        ------
+        ValueError
+            If a key has no value.
+        """
         target = self.stack[-1]
         if len(group) % 2:
             raise ValueError("a key without a value")
