@@ -121,6 +121,9 @@ class Advice:
 def trials(standings: Iterable[Standing], tolerance: Sequence[Rule], per: Per) -> list[Trial]:
     """Every recipe, held against the tolerance in each layer and kind that it is about.
 
+    What no value is known of, such as the distortion of nothing but zeros, keeps nothing and breaks
+    nothing: there is no trial of it.
+
     Parameters
     ----------
     standings
@@ -133,19 +136,23 @@ def trials(standings: Iterable[Standing], tolerance: Sequence[Rule], per: Per) -
     Raises
     ------
     UsageError
-        If a rule is about nothing: it would seem to be kept.
+        If a rule is about nothing, or about no value that is known: it would seem to be kept.
     """
     rules = list(tolerance)
     if not any(rule.metric.startswith("overflow") for rule in rules):
         rules.append(_NO_OVERFLOW)
-    found, used = [], set()
+    found = []
+    used: set[Rule] = set()
     for each in standings:
-        own = [rule for rule in tolerance if rule.matches(each)]
-        used.update(own)
-        if own:
-            hardest = (_hardest(rule, each, per) for rule in rules if rule.matches(each))
-            points = tuple(point for point in hardest if point)
-            found.append(Trial(each.kind, each.recipe, each.tile, each.bits, (each.layer,), points))
+        if not any(rule.matches(each) for rule in tolerance):
+            continue
+        hardest = (_hardest(rule, each, per) for rule in rules if rule.matches(each))
+        points = tuple(point for point in hardest if point)
+        trial = Trial(each.kind, each.recipe, each.tile, each.bits, (each.layer,), points)
+        judged = {point.rule for point in points if point.rule in tolerance}
+        used |= judged
+        if judged or not trial.is_kept:
+            found.append(trial)
     for rule in tolerance:
         if rule not in used:
             raise UsageError(f"rule {rule.text!r} matches nothing in the results")

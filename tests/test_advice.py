@@ -174,11 +174,32 @@ def test_values_that_are_not_known_are_none_of_a_rules() -> None:
     zero = ErrorSums(count=4, zeros=4, row_count=1, zero_rows=1)
     advice = single(one("ling", 0, sums=zero, step=1), one("ling", 0.5, step=2))
     assert advice.best.values["distortion"] == 0.5
-    only = single(one("ling", 0, sums=zero))
-    assert only.keeping == ("ling",)
-    assert only.best.values == {"underflow": 0.0, "overflow": 0.0}
-    empty = single(one("ling", 0, sums=ErrorSums()))
-    assert (empty.keeping, empty.best.values) == (("ling",), {})
+    zeros, _ = advised(one("ling", 0, sums=zero), one("ling", 0.5, layer=8))
+    assert zeros.keeping == ("ling",)
+    assert zeros.best.values == {"underflow": 0.0, "overflow": 0.0}
+
+
+@pytest.mark.parametrize(
+    "sums", [ErrorSums(), ErrorSums(count=4, zeros=4, row_count=1, zero_rows=1)]
+)
+def test_a_rule_about_no_known_value_must_not_be_kept(sums: ErrorSums) -> None:
+    with pytest.raises(UsageError, match=r"0\.999' matches nothing in the results$"):
+        advised(one("ling", 0, sums=sums), tolerance="distortion>=0.999")
+
+
+def test_where_no_value_is_known_there_is_no_advice() -> None:
+    zero = ErrorSums(count=4, zeros=4, row_count=1, zero_rows=1)
+    rows = (one("ling", 0, sums=zero, layer=0), one("ling", 1e-5, layer=4))
+    (advice,) = advised(*rows, tolerance="distortion>=0.999")
+    assert (advice.best.layers, advice.keeping) == ((4,), ("ling",))
+
+
+def test_a_recipe_that_turns_all_into_infinities_is_missed_by_though_nothing_is_known() -> None:
+    lost = ErrorSums(count=4, row_count=1, zero_rows=1, overflow_count=4)
+    rows = (one("ling", 0, sums=lost, layer=0), one("ling", 1e-5, layer=4))
+    first, _ = advised(*rows, tolerance="distortion>=0.999")
+    assert first.best.missed
+    assert (first.best.missed.rule.metric, first.best.layers) == ("overflow", (0,))
 
 
 # Layers together.
