@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Literal
 
@@ -70,6 +70,8 @@ class Trial:
         As of a `Standing`.
     layers
         Which; `None` stands for the modules without a layer.
+    tolerance
+        All of its rules, also those that are about other kinds or recipes.
     points
         For each rule that is about it and of whose metric a value is known, in their order, the
         hardest point. That there is no overflow is the last rule, if none of the tolerance is.
@@ -80,6 +82,7 @@ class Trial:
     tile: str
     bits: float
     layers: tuple[int | None, ...]
+    tolerance: tuple[Rule, ...]
     points: tuple[Point, ...]
 
     @property
@@ -92,6 +95,12 @@ class Trial:
         """The point that breaks its rule by most, `None` if all are kept."""
         broken = (point for point in self.points if not point.is_kept)
         return max(broken, key=lambda point: point.strain, default=None)
+
+    @property
+    def excesses(self) -> tuple[float, ...]:
+        """The excess over each rule of the tolerance, infinite where no value is known of one."""
+        known = {point.rule: point.excess for point in self.points}
+        return tuple(known.get(rule, math.inf) for rule in self.tolerance)
 
     @property
     def values(self) -> dict[str, float]:
@@ -148,7 +157,15 @@ def trials(standings: Iterable[Standing], tolerance: Sequence[Rule], per: Per) -
             continue
         hardest = (_hardest(rule, each, per) for rule in rules if rule.matches(each))
         points = tuple(point for point in hardest if point)
-        trial = Trial(each.kind, each.recipe, each.tile, each.bits, (each.layer,), points)
+        trial = Trial(
+            kind=each.kind,
+            recipe=each.recipe,
+            tile=each.tile,
+            bits=each.bits,
+            layers=(each.layer,),
+            tolerance=tuple(tolerance),
+            points=points,
+        )
         judged = {point.rule for point in points if point.rule in tolerance}
         used |= judged
         if judged or not trial.is_kept:
@@ -249,10 +266,8 @@ def _joined(own: Sequence[Trial]) -> Trial:
         known = hardest.get(point.rule)
         if known is None or point.excess > known.excess:
             hardest[point.rule] = point
-    first = own[0]
     layers = tuple(layer for trial in own for layer in trial.layers)
-    points = tuple(hardest.values())
-    return Trial(first.kind, first.recipe, first.tile, first.bits, layers, points)
+    return replace(own[0], layers=layers, points=tuple(hardest.values()))
 
 
 def _advice(tried: Sequence[Trial]) -> Advice:
@@ -262,9 +277,9 @@ def _advice(tried: Sequence[Trial]) -> Advice:
     return Advice(best, tuple(trial.recipe for trial in keeping))
 
 
-def _price(trial: Trial) -> tuple[float, float, str]:
-    first = next((point.excess for point in trial.points), 0.0)
-    return trial.bits, first, trial.recipe
+def _price(trial: Trial) -> tuple[float, tuple[float, ...], str]:
+    """The bits; of equally cheap ones the first rule decides, then the next ones."""
+    return trial.bits, trial.excesses, trial.recipe
 
 
 def _distance(trial: Trial) -> tuple[bool, float, float, str]:

@@ -69,6 +69,20 @@ def test_of_equally_cheap_recipes_the_first_rule_decides() -> None:
     assert single(*rows, tolerance=turned).best.recipe == "ling"
 
 
+def test_of_equally_cheap_recipes_the_one_with_the_first_rules_tile_comes_first() -> None:
+    """An underflow of 0.5 below its limit is nothing to compare a distortion with."""
+    rows = (one("mx-e4m3", 0.5, underflow=0), one("ling", 1e-4, underflow=9))
+    tolerance = "distortion[1x128]>=0.9,underflow<=0.5"
+    assert single(*rows, tolerance=tolerance).keeping == ("ling", "mx-e4m3")
+
+
+def test_where_the_first_rule_is_about_neither_the_next_one_decides() -> None:
+    rows = (one("ling", 1e-4), one("mx-e4m3", 1e-5), one("ling", 0.1, kind="activation"))
+    tolerance = "mse[activation]<=1,distortion[gradient]>=0.999"
+    _, advice = advised(*rows, tolerance=tolerance)
+    assert advice.keeping == ("mx-e4m3", "ling")
+
+
 def test_a_recipe_that_fails_at_one_step_of_a_hundred_is_not_fine() -> None:
     rows = [one("mx-e2m3", 0.05 if step == 7 else 1e-5, step=step) for step in range(100)]
     rows += [one("ling", 1e-4, step=step) for step in range(100)]

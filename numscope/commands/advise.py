@@ -62,9 +62,10 @@ def advise(
     """Find, for each layer and kind, the cheapest recipe in RESULTS that keeps a tolerance.
 
     Cheapest is by bits per value with its share of the scales. Of equally cheap recipes it is the
-    one that is best by the first rule. Where none keeps the tolerance, the nearest one is named,
-    and by how much it misses. A recipe that turns finite values into infinities or NaN keeps
-    none, unless a rule is about overflow. With --verbose every layer has a line of its own.
+    one that is best by the first rule, then by the next. Where none keeps the tolerance, the
+    nearest one is named, and by how much it misses. A recipe that turns finite values into
+    infinities or NaN keeps none, unless a rule is about overflow. With --verbose every layer has a
+    line of its own.
 
     \b
     Examples:
