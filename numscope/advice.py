@@ -20,8 +20,8 @@ from numscope.tables import csv_text
 #: What must keep the tolerance: every step, or the merged record of the whole run.
 Per = Literal["step", "run"]
 
-#: What must be kept too, unless the tolerance speaks of it: infinite values and NaN, into which
-#: finite ones were turned, are left out of all other metrics.
+#: What must be kept too, unless a rule that is about the same speaks of it: infinite values and
+#: NaN, into which finite ones were turned, are left out of all other metrics.
 _NO_OVERFLOW = Rule("overflow<=0", "overflow", "<=", 0.0)
 
 
@@ -74,7 +74,7 @@ class Trial:
         All of its rules, also those that are about other kinds or recipes.
     points
         For each rule that is about it and of whose metric a value is known, in their order, the
-        hardest point. That there is no overflow is the last rule, if none of the tolerance is.
+        hardest point. That there is no overflow is the last rule, if none of them is about it.
     """
 
     kind: str
@@ -138,7 +138,8 @@ def trials(standings: Iterable[Standing], tolerance: Sequence[Rule], per: Per) -
     standings
         In the order that `standings.standings` gives.
     tolerance
-        Their kinds are those of the standings: `gradient` is not about a gradient transpose.
+        Their kinds are those of the standings: `gradient` is not about a gradient transpose. A rule
+        about one recipe limits only that recipe.
     per
         What must keep it.
 
@@ -147,16 +148,15 @@ def trials(standings: Iterable[Standing], tolerance: Sequence[Rule], per: Per) -
     UsageError
         If a rule is about nothing, or about no value that is known: it would seem to be kept.
     """
-    rules = list(tolerance)
-    if not any(rule.metric.startswith("overflow") for rule in rules):
-        rules.append(_NO_OVERFLOW)
     found = []
     used: set[Rule] = set()
     for each in standings:
-        if not any(rule.matches(each) for rule in tolerance):
+        own = [rule for rule in tolerance if rule.matches(each)]
+        if not own:
             continue
-        hardest = (_hardest(rule, each, per) for rule in rules if rule.matches(each))
-        points = tuple(point for point in hardest if point)
+        if not any(rule.metric.startswith("overflow") for rule in own):
+            own.append(_NO_OVERFLOW)
+        points = tuple(point for rule in own if (point := _hardest(rule, each, per)))
         trial = Trial(
             kind=each.kind,
             recipe=each.recipe,

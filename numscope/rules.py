@@ -134,8 +134,8 @@ def parse(text: str, recipes: Sequence[str] = ()) -> Rule:
     return Rule(text.strip(), match["metric"], match["sign"], limit, **where)
 
 
-def parse_all(text: str) -> list[Rule]:
-    """The rules that are written one after the other, with commas between them.
+def parse_all(text: str, recipes: Sequence[str] = ()) -> list[Rule]:
+    """The rules that are written one after the other, with commas between them; as for `parse`.
 
     >>> [rule.text for rule in parse_all("mse<1, underflow[gradient,0-3]<=0.001")]
     ['mse<1', 'underflow[gradient,0-3]<=0.001']
@@ -145,7 +145,7 @@ def parse_all(text: str) -> list[Rule]:
     UsageError
         If one of them cannot be understood, or there is none.
     """
-    found = [parse(each) for each in re.split(r",(?![^\[\]]*\])", text) if each.strip()]
+    found = [parse(each, recipes) for each in re.split(r",(?![^\[\]]*\])", text) if each.strip()]
     if not found:
         raise UsageError(f"there is no rule in {text!r}; write it like distortion>=0.999,mse<1")
     return found

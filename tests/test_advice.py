@@ -37,7 +37,8 @@ def one(recipe: str, loss: float, underflow: int = 0, **identity: Any) -> Row:
 
 
 def advised(*rows: Row, tolerance: str = TOLERANCE, per: Per = "step") -> list[Advice]:
-    return by_layer(trials(standings(layer_rows(*rows)), parse_all(tolerance), per))
+    rules = parse_all(tolerance, [each.recipe for each in rows])
+    return by_layer(trials(standings(layer_rows(*rows)), rules, per))
 
 
 def single(*rows: Row, **options: Any) -> Advice:
@@ -176,7 +177,23 @@ def test_kinds_in_brackets_are_those_of_the_answer() -> None:
     assert (advice.best.kind, advice.keeping) == ("gradient", ())
 
 
-@pytest.mark.parametrize("where", ["weight", "ling", "layers 5-9", "4x4"])
+def test_a_rule_about_one_recipe_limits_only_that_one() -> None:
+    rows = (one("ling", 1e-4), one("mx-e2m3", 1e-3))
+    assert single(*rows, tolerance="distortion>=0.99").keeping == ("mx-e2m3", "ling")
+    limited = "distortion>=0.99,distortion[mx-e2m3]>=0.9999"
+    assert single(*rows, tolerance=limited).keeping == ("ling",)
+    only = single(*rows, tolerance="distortion[mx-e2m3]>=0.9999")
+    assert (only.best.recipe, only.keeping) == ("mx-e2m3", ())
+
+
+def test_overflow_is_spoken_of_only_where_the_rule_is_about() -> None:
+    lost = record(0, overflow_count=1)
+    rows = (one("mx-e3m2", 0, sums=lost), one("ling", 0, sums=lost))
+    tolerance = f"{TOLERANCE},overflow[ling]<=0.01"
+    assert single(*rows, tolerance=tolerance).keeping == ("ling",)
+
+
+@pytest.mark.parametrize("where", ["weight", "mx-e4m3", "layers 5-9", "4x4"])
 def test_a_rule_about_nothing_must_not_be_kept(where: str) -> None:
     text = f"underflow[{where}]<=1"
     with pytest.raises(UsageError) as caught:
@@ -359,6 +376,16 @@ def test_advise_for_scripts(call: Call, results: Path) -> None:
         ("gradient", 8, "ling"),
     ]
     assert answers[-1]["step"] == 120
+
+
+def test_advise_knows_the_recipes_of_the_results(call: Call, results: Path) -> None:
+    own = ("--tolerance", "distortion[gradient,mx-e2m3]>=0.9995,distortion[gradient,ling]>=0.999")
+    out = call("advise", results, "--json", *own).out
+    assert [(each["layer"], each["recipe"]) for each in json.loads(out)] == [
+        (0, "ling"),
+        (4, "ling"),
+        (8, "ling"),
+    ]
 
 
 def test_advise_of_one_recipe_answers_and_says_how_to_have_more(call: Call, tmp_path: Path) -> None:

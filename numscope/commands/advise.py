@@ -78,10 +78,10 @@ def advise(
     from numscope.rules import parse_all
     from numscope.standings import standings
 
-    rules = parse_all(tolerance)
     folder = Results(results)
     rows = chosen_rows(folder, module=module, kinds=kinds, layers=layers)
     chosen = [row for row in rows if layers is None or row.layer in layers]
+    rules = parse_all(tolerance, sorted({row.recipe for row in chosen}))
     tried = advice.trials(standings(chosen), rules, per)
     found = advice.by_layer(tried)
     written = out or results / "advise.csv"
