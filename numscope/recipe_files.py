@@ -7,11 +7,11 @@ nothing here knows a field by itself but the tile, which is text as everywhere.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from numscope.errors import RecipeError
+from numscope import toml_files
+from numscope.errors import RecipeError, UsageError
 from numscope.recipes import Recipe
 from numscope.written import changed, check_field, is_known, parse, parse_tile
 
@@ -60,11 +60,9 @@ def read_all(paths: Iterable[str | Path]) -> dict[str, Recipe]:
 
 def _entries(path: str | Path) -> Mapping[str, object]:
     try:
-        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RecipeError(f"{path} cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise RecipeError(f"{path} is no TOML file: {error}") from error
+        found = toml_files.read(path)
+    except UsageError as error:
+        raise RecipeError(str(error)) from error
     if not found:
         raise RecipeError(f'{path} holds no recipe, such as wide = "ling:1x256"')
     return found

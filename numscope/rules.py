@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 import operator
 import re
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from numscope import toml_files
 from numscope.errors import UsageError
 from numscope.ranges import parse_range
 from numscope.tables import LAYER_COLUMNS, LayerRow
@@ -159,10 +159,7 @@ def read(path: Path) -> list[str]:
     UsageError
         If there is no such file, or no such list in it.
     """
-    try:
-        found = tomllib.loads(path.read_text(encoding="utf-8")).get("rules")
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
+    found = toml_files.read(path).get("rules")
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
         raise UsageError(f'{path} has no list of rules: rules = ["underflow<0.01", ...]')
     return found

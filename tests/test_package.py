@@ -25,8 +25,8 @@ PACKAGE = REPOSITORY / "numscope"
 #: Imports point only upward in this list, which is the one of DESIGN.md with what came later. A new
 #: module has its place in it, a package its own: inside it, imports are its own matter.
 ORDER = (
-    *("version", "starting", "errors", "ranges", "amounts", "formats", "recipes", "checks"),
-    *("catalogue", "written", "recipe_files", "costs", "inputs", "roundings", "caches"),
+    *("version", "starting", "errors", "toml_files", "ranges", "amounts", "formats", "recipes"),
+    *("checks", "catalogue", "written", "recipe_files", "costs", "inputs", "roundings", "caches"),
     *("compiling", "extremes", "kernels", "scale_loops", "expressions", "scales", "quantize"),
     *("measure", "panels", "tiling", "streaming", "dumps", "writing", "tables", "sorting"),
     *("resources", "engines", "clusters", "plans", "stacks", "capture", "growing", "shards"),

@@ -128,6 +128,8 @@ def test_files_add_up_in_their_order(folder: Path) -> None:
         ('x = "ling:1x8"\nX = "ling"', "bad.toml: recipe 'X': 'x' in "),
         ('"a b" = "ling"', "recipe 'a b': a name is up to 64 letters, digits, dots and signs of"),
         ('"1x8" = "ling"', "recipe '1x8': a name is up to 64 letters, "),
+        ("x = " + "[" * 100_000, "bad.toml is nested too deeply"),
+        (f"x = [{{{'a.' * 2_000}a = 1}}]", "bad.toml is nested too deeply"),
         (f'{"a" * 65} = "ling"', "a name is up to 64 letters, "),
     ],
 )
