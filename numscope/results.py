@@ -135,7 +135,10 @@ class Results:
             found = _read_json(self.folder / RUN)
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            why = error.strerror or error
+            raise ResultsError(f"{self.folder / RUN} cannot be read: {why}") from error
+        except ValueError as error:
             raise ResultsError(f"{self.folder / RUN} cannot be read: {error}") from error
         return found if isinstance(found, dict) else {}
 
