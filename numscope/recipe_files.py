@@ -13,6 +13,7 @@ from pathlib import Path
 from numscope import toml_files
 from numscope.errors import RecipeError, UsageError
 from numscope.recipes import Recipe
+from numscope.rules import is_condition
 from numscope.written import changed, check_field, is_known, parse, parse_tile
 
 #: A name is a label in tables, a word in rules and the name of a folder of charts.
@@ -74,6 +75,8 @@ def _check_name(name: str, places: Mapping[str, str]) -> None:
         raise RecipeError(
             "a name is up to 64 letters, digits, dots and signs of _+-, and begins with a letter"
         )
+    if is_condition(name):
+        raise RecipeError("means a kind or layers in the brackets of a rule: choose another name")
     if is_known(name):
         raise RecipeError("is known by that name without a file: choose another name")
     if name.lower() in places:

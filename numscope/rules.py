@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numscope import toml_files
+from numscope.dumps.refs import KINDS
 from numscope.errors import UsageError
 from numscope.ranges import parse_range
 from numscope.tables import LAYER_COLUMNS, LayerRow
@@ -184,6 +185,17 @@ def check(rule: Rule, rows: Sequence[LayerRow], x_name: XName = "tokens") -> Out
         first=min(broken, key=lambda row: getattr(row, x_name) or 0, default=None),
         worst=max(broken, key=rule.excess, default=None),
     )
+
+
+def is_condition(word: str) -> bool:
+    """Whether a word in brackets means a kind, a tile or layers, whatever its case.
+
+    >>> [is_condition(word) for word in ("gradients", "128x1", "Layer4", "ling")]
+    [True, True, True, False]
+    """
+    plain = word.lower()
+    is_kind = plain.removesuffix("s") in KINDS
+    return is_kind or any(each.fullmatch(plain) for each in (_TILE, _LAYER))
 
 
 def _condition(word: str, recipes: Sequence[str]) -> tuple[str, Any]:

@@ -26,16 +26,16 @@ PACKAGE = REPOSITORY / "numscope"
 #: module has its place in it, a package its own: inside it, imports are its own matter.
 ORDER = (
     *("version", "starting", "errors", "toml_files", "ranges", "amounts", "formats", "recipes"),
-    *("checks", "catalogue", "written", "recipe_files", "costs", "inputs", "roundings", "caches"),
+    *("checks", "catalogue", "written", "costs", "inputs", "roundings", "caches"),
     *("compiling", "extremes", "kernels", "scale_loops", "expressions", "scales", "quantize"),
     *("measure", "panels", "tiling", "streaming", "dumps", "writing", "tables", "sorting"),
     *("resources", "engines", "clusters", "plans", "stacks", "capture", "growing", "shards"),
     *("parts", "runs", "strips", "outcomes", "analysis", "workers", "series", "standings"),
-    *("findings", "rules", "scores", "advice", "comparison", "views", "tradeoffs", "palette"),
-    *("spacing", "axes", "legend", "styles", "charts", "heatmaps", "recipe_charts", "report"),
-    *("tensorboard", "gallery", "results", "merging", "progress", "console", "logs", "batches"),
-    *("recipe_pages", "recipe_tables", "inventory", "__init__", "stopping", "streams", "options"),
-    *("batch_options", "commands", "cli", "__main__"),
+    *("findings", "rules", "recipe_files", "scores", "advice", "comparison", "views"),
+    *("tradeoffs", "palette", "spacing", "axes", "legend", "styles", "charts", "heatmaps"),
+    *("recipe_charts", "report", "tensorboard", "gallery", "results", "merging", "progress"),
+    *("console", "logs", "batches", "recipe_pages", "recipe_tables", "inventory", "__init__"),
+    *("stopping", "streams", "options", "batch_options", "commands", "cli", "__main__"),
 )
 
 #: What looks downward all the same, inside a function: the names that a notebook wants are at the
