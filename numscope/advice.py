@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Literal
 
+from numscope import json_text
 from numscope.errors import UsageError
 from numscope.findings.finding import BEST, least_difference
 from numscope.rules import Rule
@@ -215,9 +216,9 @@ def to_json(advice: Advice) -> dict[str, Any]:
         "nearest": best.recipe if missed else None,
         "tile": best.tile,
         "bits": best.bits,
-        "values": {name: _plain(value) for name, value in best.values.items()},
+        "values": {name: json_text.number(value) for name, value in best.values.items()},
         "missed": missed.rule.text if missed else None,
-        "by": _plain(missed.excess) if missed else None,
+        "by": json_text.number(missed.excess) if missed else None,
         "tokens": missed.tokens if missed else None,
         "step": missed.step if missed else None,
         "keeping": list(advice.keeping),
@@ -288,7 +289,3 @@ def _distance(trial: Trial) -> tuple[bool, float, float, str]:
     is_overflow = any(point.rule is _NO_OVERFLOW for point in broken)
     strain = max((point.strain for point in broken), default=-math.inf)
     return is_overflow, strain, trial.bits, trial.recipe
-
-
-def _plain(value: float) -> float | None:
-    return value if math.isfinite(value) else None

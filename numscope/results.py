@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from numscope import parts, runs, tables, writing
+from numscope import json_text, parts, runs, tables, writing
 from numscope.errors import ResultsError
 from numscope.tables import LayerRow, Row
 
@@ -55,7 +55,7 @@ class Results:
 
     def keep_run(self, facts: Mapping[str, Any]) -> None:
         """Write run.json."""
-        text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+        text = json_text.text(facts, indent=2, is_ascii=False) + "\n"
         writing.write_text(self.folder / RUN, text)
 
     def keep_findings(self, text: str, table: str) -> None:

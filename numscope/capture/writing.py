@@ -5,7 +5,6 @@ A file appears by rename, whole or not at all. After the first that cannot be wr
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import threading
@@ -14,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+
+from numscope import json_text
 
 DTYPES = {
     torch.float64: "F64",
@@ -153,7 +154,7 @@ def _pieces(file: StepFile) -> Iterator[bytes | memoryview]:
         start, end = end, end + tensor.nbytes
         entry = {"dtype": DTYPES[tensor.dtype], "shape": list(tensor.shape)}
         header[key] = {**entry, "data_offsets": [start, end]}
-    text = json.dumps(header, ensure_ascii=False).encode()
+    text = json_text.text(header, is_ascii=False).encode()
     text += b" " * (-len(text) % 8)
     yield len(text).to_bytes(8, "little") + text
     for _, tensor in tensors:

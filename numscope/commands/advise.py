@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -73,7 +72,7 @@ def advise(
       numscope advise results --tolerance 'distortion>=0.999,underflow<=0.001'
       numscope advise results --tolerance 'sqnr_db[gradient transpose]>=20' --per run --layers 0-16
     """
-    from numscope import advice, console, recipe_tables, writing
+    from numscope import advice, console, json_text, recipe_tables, writing
     from numscope.results import Results
     from numscope.rules import parse_all
     from numscope.standings import standings
@@ -87,7 +86,7 @@ def advise(
     written = out or results / "advise.csv"
     writing.write_text(written, advice.to_csv(found))
     if as_json:
-        click.echo(json.dumps([advice.to_json(each) for each in found], indent=2))
+        click.echo(json_text.text([advice.to_json(each) for each in found], indent=2))
     elif not quiet:
         with answering() as answer:
             held = "at every step" if per == "step" else "over the whole run"
