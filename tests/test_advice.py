@@ -401,6 +401,19 @@ def test_advise_of_one_recipe_answers_and_says_how_to_have_more(call: Call, tmp_
     assert call("advise", folder, "-q").err == ""
 
 
+@pytest.mark.parametrize("shard", [[], ["--shard", "2/8"], ["--shard=2/8"]])
+def test_the_way_to_more_keeps_what_made_the_results(
+    shard: list[str], call: Call, tmp_path: Path
+) -> None:
+    folder = keep(tmp_path / "out", one("ling", 1e-5))
+    made_by = ["analyze", "my dumps", *shard, "--layers", "0-4", "--tokens-per-step", "512"]
+    Results(folder).keep_run({"dump": "/data/my dumps", "command": made_by})
+    assert call("advise", folder).err == (
+        "only ling was measured; for a choice: numscope analyze 'my dumps' --layers 0-4"
+        " --tokens-per-step 512 --recipes all\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [

@@ -103,12 +103,22 @@ def _suggest_more(folder: Results, tried: list[Trial]) -> None:
     """Say how to have a choice where there was none."""
     recipes = {trial.recipe for trial in tried}
     if len(recipes) == 1:
-        dump, out = (
-            shlex.quote(str(each))
-            for each in (folder.run_facts().get("dump", "DUMP_DIR"), folder.folder)
-        )
-        click.echo(
-            f"only {recipes.pop()} was measured; for a choice:"
-            f" numscope analyze {dump} --out {out} --recipes all",
-            err=True,
-        )
+        command = shlex.join(["numscope", *_made_by(folder), "--recipes", "all"])
+        click.echo(f"only {recipes.pop()} was measured; for a choice: {command}", err=True)
+
+
+def _made_by(folder: Results) -> list[str]:
+    """The words of the command that made the results, as one run where it was a shard of one."""
+    facts = folder.run_facts()
+    command = facts.get("command")
+    if not isinstance(command, list) or command[:1] != ["analyze"]:
+        dump = str(facts.get("dump", "DUMP_DIR"))
+        return ["analyze", dump, "--out", str(folder.folder)]
+    words = iter(map(str, command))
+    kept = []
+    for word in words:
+        if word == "--shard":
+            next(words, None)
+        elif not word.startswith("--shard="):
+            kept.append(word)
+    return kept
