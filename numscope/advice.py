@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Literal
 
+from numscope import json_text
 from numscope.errors import UsageError
 from numscope.findings.finding import BEST, least_difference
 from numscope.rules import Rule
@@ -20,8 +21,8 @@ from numscope.tables import csv_text
 #: What must keep the tolerance: every step, or the merged record of the whole run.
 Per = Literal["step", "run"]
 
-#: What must be kept too, unless the tolerance speaks of it: infinite values and NaN, into which
-#: finite ones were turned, are left out of all other metrics.
+#: What must be kept too, unless a rule that is about the same speaks of it: infinite values and
+#: NaN, into which finite ones were turned, are left out of all other metrics.
 _NO_OVERFLOW = Rule("overflow<=0", "overflow", "<=", 0.0)
 
 
@@ -70,9 +71,11 @@ class Trial:
         As of a `Standing`.
     layers
         Which; `None` stands for the modules without a layer.
+    tolerance
+        All of its rules, also those that are about other kinds or recipes.
     points
         For each rule that is about it and of whose metric a value is known, in their order, the
-        hardest point. That there is no overflow is the last rule, if none of the tolerance is.
+        hardest point. That there is no overflow is the last rule, if none of them is about it.
     """
 
     kind: str
@@ -80,6 +83,7 @@ class Trial:
     tile: str
     bits: float
     layers: tuple[int | None, ...]
+    tolerance: tuple[Rule, ...]
     points: tuple[Point, ...]
 
     @property
@@ -92,6 +96,12 @@ class Trial:
         """The point that breaks its rule by most, `None` if all are kept."""
         broken = (point for point in self.points if not point.is_kept)
         return max(broken, key=lambda point: point.strain, default=None)
+
+    @property
+    def excesses(self) -> tuple[float, ...]:
+        """The excess over each rule of the tolerance, infinite where no value is known of one."""
+        known = {point.rule: point.excess for point in self.points}
+        return tuple(known.get(rule, math.inf) for rule in self.tolerance)
 
     @property
     def values(self) -> dict[str, float]:
@@ -121,31 +131,46 @@ class Advice:
 def trials(standings: Iterable[Standing], tolerance: Sequence[Rule], per: Per) -> list[Trial]:
     """Every recipe, held against the tolerance in each layer and kind that it is about.
 
+    What no value is known of, such as the distortion of nothing but zeros, keeps nothing and breaks
+    nothing: there is no trial of it.
+
     Parameters
     ----------
     standings
         In the order that `standings.standings` gives.
     tolerance
-        Their kinds are those of the standings: `gradient` is not about a gradient transpose.
+        Their kinds are those of the standings: `gradient` is not about a gradient transpose. A rule
+        about one recipe limits only that recipe.
     per
         What must keep it.
 
     Raises
     ------
     UsageError
-        If a rule is about nothing: it would seem to be kept.
+        If a rule is about nothing, or about no value that is known: it would seem to be kept.
     """
-    rules = list(tolerance)
-    if not any(rule.metric.startswith("overflow") for rule in rules):
-        rules.append(_NO_OVERFLOW)
-    found, used = [], set()
+    found = []
+    used: set[Rule] = set()
     for each in standings:
         own = [rule for rule in tolerance if rule.matches(each)]
-        used.update(own)
-        if own:
-            hardest = (_hardest(rule, each, per) for rule in rules if rule.matches(each))
-            points = tuple(point for point in hardest if point)
-            found.append(Trial(each.kind, each.recipe, each.tile, each.bits, (each.layer,), points))
+        if not own:
+            continue
+        if not any(rule.metric.startswith("overflow") for rule in own):
+            own.append(_NO_OVERFLOW)
+        points = tuple(point for rule in own if (point := _hardest(rule, each, per)))
+        trial = Trial(
+            kind=each.kind,
+            recipe=each.recipe,
+            tile=each.tile,
+            bits=each.bits,
+            layers=(each.layer,),
+            tolerance=tuple(tolerance),
+            points=points,
+        )
+        judged = {point.rule for point in points if point.rule in tolerance}
+        used |= judged
+        if judged or not trial.is_kept:
+            found.append(trial)
     for rule in tolerance:
         if rule not in used:
             raise UsageError(f"rule {rule.text!r} matches nothing in the results")
@@ -191,9 +216,9 @@ def to_json(advice: Advice) -> dict[str, Any]:
         "nearest": best.recipe if missed else None,
         "tile": best.tile,
         "bits": best.bits,
-        "values": {name: _plain(value) for name, value in best.values.items()},
+        "values": {name: json_text.number(value) for name, value in best.values.items()},
         "missed": missed.rule.text if missed else None,
-        "by": _plain(missed.excess) if missed else None,
+        "by": json_text.number(missed.excess) if missed else None,
         "tokens": missed.tokens if missed else None,
         "step": missed.step if missed else None,
         "keeping": list(advice.keeping),
@@ -242,10 +267,8 @@ def _joined(own: Sequence[Trial]) -> Trial:
         known = hardest.get(point.rule)
         if known is None or point.excess > known.excess:
             hardest[point.rule] = point
-    first = own[0]
     layers = tuple(layer for trial in own for layer in trial.layers)
-    points = tuple(hardest.values())
-    return Trial(first.kind, first.recipe, first.tile, first.bits, layers, points)
+    return replace(own[0], layers=layers, points=tuple(hardest.values()))
 
 
 def _advice(tried: Sequence[Trial]) -> Advice:
@@ -255,9 +278,9 @@ def _advice(tried: Sequence[Trial]) -> Advice:
     return Advice(best, tuple(trial.recipe for trial in keeping))
 
 
-def _price(trial: Trial) -> tuple[float, float, str]:
-    first = next((point.excess for point in trial.points), 0.0)
-    return trial.bits, first, trial.recipe
+def _price(trial: Trial) -> tuple[float, tuple[float, ...], str]:
+    """The bits; of equally cheap ones the first rule decides, then the next ones."""
+    return trial.bits, trial.excesses, trial.recipe
 
 
 def _distance(trial: Trial) -> tuple[bool, float, float, str]:
@@ -266,7 +289,3 @@ def _distance(trial: Trial) -> tuple[bool, float, float, str]:
     is_overflow = any(point.rule is _NO_OVERFLOW for point in broken)
     strain = max((point.strain for point in broken), default=-math.inf)
     return is_overflow, strain, trial.bits, trial.recipe
-
-
-def _plain(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -5,13 +5,12 @@ Both say the same things. Nothing here is an answer: answers go to stdout.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from numscope import amounts, console, progress
+from numscope import amounts, console, json_text, progress
 from numscope.progress import Progress, State
 
 if TYPE_CHECKING:
@@ -151,4 +150,4 @@ class AsJson:
 
     def _say(self, event: str, *, is_error: bool = False, **facts: Any) -> None:
         if is_error or not self.is_quiet:
-            self._write(json.dumps({"event": event} | facts) + "\n")
+            self._write(json_text.text({"event": event} | facts) + "\n")

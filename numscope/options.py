@@ -140,7 +140,9 @@ class TokensMap(ParamType[dict[int, int]]):
             self.fail(f"{value} {error}", param, ctx)
         except KeyError as error:
             self.fail(f"{value} has no column {error}; it needs step and tokens", param, ctx)
-        except (OSError, ValueError, TypeError, csv.Error) as error:
+        except OSError as error:
+            self.fail(f"{value} cannot be read: {error.strerror or error}", param, ctx)
+        except (ValueError, TypeError, csv.Error) as error:
             self.fail(f"{value} cannot be read as step,tokens: {error}", param, ctx)
 
 

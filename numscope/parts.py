@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from numscope import tables, writing
+from numscope import json_text, tables, writing
 from numscope.dumps import Problem
 from numscope.plans import FileWork, Planned
 from numscope.tables import Row
@@ -84,7 +84,7 @@ def write_part(folder: Path, made_from: Origin, part: Part) -> None:
         If it cannot be written.
     """
     facts = asdict(made_from) | {"problems": [asdict(each) for each in part.problems]}
-    content = f"{json.dumps(facts)}\n{tables.to_csv(part.rows, Row)}".encode(
+    content = f"{json_text.text(facts)}\n{tables.to_csv(part.rows, Row)}".encode(
         errors="backslashreplace"
     )
     writing.write_bytes(

@@ -7,12 +7,13 @@ nothing here knows a field by itself but the tile, which is text as everywhere.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from numscope.errors import RecipeError
+from numscope import toml_files
+from numscope.errors import RecipeError, UsageError
 from numscope.recipes import Recipe
+from numscope.rules import is_condition
 from numscope.written import changed, check_field, is_known, parse, parse_tile
 
 #: A name is a label in tables, a word in rules and the name of a folder of charts.
@@ -60,11 +61,9 @@ def read_all(paths: Iterable[str | Path]) -> dict[str, Recipe]:
 
 def _entries(path: str | Path) -> Mapping[str, object]:
     try:
-        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RecipeError(f"{path} cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise RecipeError(f"{path} is no TOML file: {error}") from error
+        found = toml_files.read(path)
+    except UsageError as error:
+        raise RecipeError(str(error)) from error
     if not found:
         raise RecipeError(f'{path} holds no recipe, such as wide = "ling:1x256"')
     return found
@@ -76,6 +75,8 @@ def _check_name(name: str, places: Mapping[str, str]) -> None:
         raise RecipeError(
             "a name is up to 64 letters, digits, dots and signs of _+-, and begins with a letter"
         )
+    if is_condition(name):
+        raise RecipeError("means a kind or layers in the brackets of a rule: choose another name")
     if is_known(name):
         raise RecipeError("is known by that name without a file: choose another name")
     if name.lower() in places:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from numscope import parts, runs, tables, writing
+from numscope import json_text, parts, runs, tables, writing
 from numscope.errors import ResultsError, UsageError
 from numscope.tables import LayerRow, Row
 
@@ -73,7 +73,7 @@ class Results:
         ResultsError
             If it cannot be written.
         """
-        text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+        text = json_text.text(facts, indent=2, is_ascii=False) + "\n"
         writing.write_text(self.folder / RUN, text)
 
     def keep_findings(self, text: str, table: str) -> None:
@@ -221,7 +221,10 @@ class Results:
             found = _read_json(self.folder / RUN)
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            why = error.strerror or error
+            raise ResultsError(f"{self.folder / RUN} cannot be read: {why}") from error
+        except ValueError as error:
             raise ResultsError(f"{self.folder / RUN} cannot be read: {error}") from error
         return found if isinstance(found, dict) else {}
 

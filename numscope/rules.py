@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 import operator
 import re
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from numscope import toml_files
+from numscope.dumps.refs import KINDS
 from numscope.errors import UsageError
 from numscope.ranges import parse_range
 from numscope.tables import LAYER_COLUMNS, LayerRow
@@ -134,8 +135,8 @@ def parse(text: str, recipes: Sequence[str] = ()) -> Rule:
     return Rule(text.strip(), match["metric"], match["sign"], limit, **where)
 
 
-def parse_all(text: str) -> list[Rule]:
-    """The rules that are written one after the other, with commas between them.
+def parse_all(text: str, recipes: Sequence[str] = ()) -> list[Rule]:
+    """The rules that are written one after the other, with commas between them; as for `parse`.
 
     >>> [rule.text for rule in parse_all("mse<1, underflow[gradient,0-3]<=0.001")]
     ['mse<1', 'underflow[gradient,0-3]<=0.001']
@@ -145,7 +146,7 @@ def parse_all(text: str) -> list[Rule]:
     UsageError
         If one of them cannot be understood, or there is none.
     """
-    found = [parse(each) for each in re.split(r",(?![^\[\]]*\])", text) if each.strip()]
+    found = [parse(each, recipes) for each in re.split(r",(?![^\[\]]*\])", text) if each.strip()]
     if not found:
         raise UsageError(f"there is no rule in {text!r}; write it like distortion>=0.999,mse<1")
     return found
@@ -159,10 +160,7 @@ def read(path: Path) -> list[str]:
     UsageError
         If there is no such file, or no such list in it.
     """
-    try:
-        found = tomllib.loads(path.read_text(encoding="utf-8")).get("rules")
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
+    found = toml_files.read(path).get("rules")
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
         raise UsageError(f'{path} has no list of rules: rules = ["underflow<0.01", ...]')
     return found
@@ -187,6 +185,17 @@ def check(rule: Rule, rows: Sequence[LayerRow], x_name: XName = "tokens") -> Out
         first=min(broken, key=lambda row: getattr(row, x_name) or 0, default=None),
         worst=max(broken, key=rule.excess, default=None),
     )
+
+
+def is_condition(word: str) -> bool:
+    """Whether a word in brackets means a kind, a tile or layers, whatever its case.
+
+    >>> [is_condition(word) for word in ("gradients", "128x1", "Layer4", "ling")]
+    [True, True, True, False]
+    """
+    plain = word.lower()
+    is_kind = plain.removesuffix("s") in KINDS
+    return is_kind or any(each.fullmatch(plain) for each in (_TILE, _LAYER))
 
 
 def _condition(word: str, recipes: Sequence[str]) -> tuple[str, Any]:

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TypedDict
 
-from numscope import amounts, shards, writing
+from numscope import amounts, json_text, shards, writing
 from numscope.dumps import Problem
 from numscope.errors import ResultsError, UsageError
 from numscope.parts import Origin, digest
@@ -101,7 +101,7 @@ def begin(folder: Path, plan: RunPlan, shard: Shard) -> None:
     content = _written(plan)
     name = f"{digest(content)}.json"
     _keep_plan(folder / name, content)
-    note = json.dumps({"plan": name, "command": plan.command})
+    note = json_text.text({"plan": name, "command": plan.command})
     writing.write_text(folder / f"shard-{shard.index}-of-{shard.count}.json", note)
     for path, other in _notes(folder):
         if other.count != shard.count:
@@ -234,7 +234,7 @@ def _written(plan: RunPlan) -> bytes:
         "files": {name: [getattr(file, name) for file in plan.files] for name in _COLUMNS},
         "problems": [asdict(each) for each in plan.problems],
     }
-    return json.dumps(facts).encode()
+    return json_text.text(facts).encode()
 
 
 def _read(path: Path) -> _Plan:

@@ -280,7 +280,7 @@ def read_csv(path: Path, kind: type[_R]) -> list[_R]:
         with path.open(encoding="utf-8", newline="") as file:
             return list(from_csv(file, kind, path))
     except OSError as error:
-        raise ResultsError(f"{path} cannot be read: {error}") from error
+        raise ResultsError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def from_csv(lines: Iterable[str], kind: type[_R], name: object) -> Iterator[_R]:

@@ -37,7 +37,8 @@ def one(recipe: str, loss: float, underflow: int = 0, **identity: Any) -> Row:
 
 
 def advised(*rows: Row, tolerance: str = TOLERANCE, per: Per = "step") -> list[Advice]:
-    return by_layer(trials(standings(layer_rows(*rows)), parse_all(tolerance), per))
+    rules = parse_all(tolerance, [each.recipe for each in rows])
+    return by_layer(trials(standings(layer_rows(*rows)), rules, per))
 
 
 def single(*rows: Row, **options: Any) -> Advice:
@@ -67,6 +68,20 @@ def test_of_equally_cheap_recipes_the_first_rule_decides() -> None:
     assert single(*rows).best.recipe == "mx-e4m3"
     turned = ",".join(reversed(TOLERANCE.split(",")))
     assert single(*rows, tolerance=turned).best.recipe == "ling"
+
+
+def test_of_equally_cheap_recipes_the_one_with_the_first_rules_tile_comes_first() -> None:
+    """An underflow of 0.5 below its limit is nothing to compare a distortion with."""
+    rows = (one("mx-e4m3", 0.5, underflow=0), one("ling", 1e-4, underflow=9))
+    tolerance = "distortion[1x128]>=0.9,underflow<=0.5"
+    assert single(*rows, tolerance=tolerance).keeping == ("ling", "mx-e4m3")
+
+
+def test_where_the_first_rule_is_about_neither_the_next_one_decides() -> None:
+    rows = (one("ling", 1e-4), one("mx-e4m3", 1e-5), one("ling", 0.1, kind="activation"))
+    tolerance = "mse[activation]<=1,distortion[gradient]>=0.999"
+    _, advice = advised(*rows, tolerance=tolerance)
+    assert advice.keeping == ("mx-e4m3", "ling")
 
 
 def test_a_recipe_that_fails_at_one_step_of_a_hundred_is_not_fine() -> None:
@@ -162,7 +177,23 @@ def test_kinds_in_brackets_are_those_of_the_answer() -> None:
     assert (advice.best.kind, advice.keeping) == ("gradient", ())
 
 
-@pytest.mark.parametrize("where", ["weight", "ling", "layers 5-9", "4x4"])
+def test_a_rule_about_one_recipe_limits_only_that_one() -> None:
+    rows = (one("ling", 1e-4), one("mx-e2m3", 1e-3))
+    assert single(*rows, tolerance="distortion>=0.99").keeping == ("mx-e2m3", "ling")
+    limited = "distortion>=0.99,distortion[mx-e2m3]>=0.9999"
+    assert single(*rows, tolerance=limited).keeping == ("ling",)
+    only = single(*rows, tolerance="distortion[mx-e2m3]>=0.9999")
+    assert (only.best.recipe, only.keeping) == ("mx-e2m3", ())
+
+
+def test_overflow_is_spoken_of_only_where_the_rule_is_about() -> None:
+    lost = record(0, overflow_count=1)
+    rows = (one("mx-e3m2", 0, sums=lost), one("ling", 0, sums=lost))
+    tolerance = f"{TOLERANCE},overflow[ling]<=0.01"
+    assert single(*rows, tolerance=tolerance).keeping == ("ling",)
+
+
+@pytest.mark.parametrize("where", ["weight", "mx-e4m3", "layers 5-9", "4x4"])
 def test_a_rule_about_nothing_must_not_be_kept(where: str) -> None:
     text = f"underflow[{where}]<=1"
     with pytest.raises(UsageError) as caught:
@@ -174,11 +205,32 @@ def test_values_that_are_not_known_are_none_of_a_rules() -> None:
     zero = ErrorSums(count=4, zeros=4, row_count=1, zero_rows=1)
     advice = single(one("ling", 0, sums=zero, step=1), one("ling", 0.5, step=2))
     assert advice.best.values["distortion"] == 0.5
-    only = single(one("ling", 0, sums=zero))
-    assert only.keeping == ("ling",)
-    assert only.best.values == {"underflow": 0.0, "overflow": 0.0}
-    empty = single(one("ling", 0, sums=ErrorSums()))
-    assert (empty.keeping, empty.best.values) == (("ling",), {})
+    zeros, _ = advised(one("ling", 0, sums=zero), one("ling", 0.5, layer=8))
+    assert zeros.keeping == ("ling",)
+    assert zeros.best.values == {"underflow": 0.0, "overflow": 0.0}
+
+
+@pytest.mark.parametrize(
+    "sums", [ErrorSums(), ErrorSums(count=4, zeros=4, row_count=1, zero_rows=1)]
+)
+def test_a_rule_about_no_known_value_must_not_be_kept(sums: ErrorSums) -> None:
+    with pytest.raises(UsageError, match=r"0\.999' matches nothing in the results$"):
+        advised(one("ling", 0, sums=sums), tolerance="distortion>=0.999")
+
+
+def test_where_no_value_is_known_there_is_no_advice() -> None:
+    zero = ErrorSums(count=4, zeros=4, row_count=1, zero_rows=1)
+    rows = (one("ling", 0, sums=zero, layer=0), one("ling", 1e-5, layer=4))
+    (advice,) = advised(*rows, tolerance="distortion>=0.999")
+    assert (advice.best.layers, advice.keeping) == ((4,), ("ling",))
+
+
+def test_a_recipe_that_turns_all_into_infinities_is_missed_by_though_nothing_is_known() -> None:
+    lost = ErrorSums(count=4, row_count=1, zero_rows=1, overflow_count=4)
+    rows = (one("ling", 0, sums=lost, layer=0), one("ling", 1e-5, layer=4))
+    first, _ = advised(*rows, tolerance="distortion>=0.999")
+    assert first.best.missed
+    assert (first.best.missed.rule.metric, first.best.layers) == ("overflow", (0,))
 
 
 # Layers together.
@@ -326,6 +378,16 @@ def test_advise_for_scripts(call: Call, results: Path) -> None:
     assert answers[-1]["step"] == 120
 
 
+def test_advise_knows_the_recipes_of_the_results(call: Call, results: Path) -> None:
+    own = ("--tolerance", "distortion[gradient,mx-e2m3]>=0.9995,distortion[gradient,ling]>=0.999")
+    out = call("advise", results, "--json", *own).out
+    assert [(each["layer"], each["recipe"]) for each in json.loads(out)] == [
+        (0, "ling"),
+        (4, "ling"),
+        (8, "ling"),
+    ]
+
+
 def test_advise_of_one_recipe_answers_and_says_how_to_have_more(call: Call, tmp_path: Path) -> None:
     folder = keep(tmp_path / "my results", one("ling", 1e-5))
     Results(folder).keep_run({"dump": "/data/dumps"})
@@ -337,6 +399,19 @@ def test_advise_of_one_recipe_answers_and_says_how_to_have_more(call: Call, tmp_
         f" numscope analyze /data/dumps --out '{folder}' --recipes all\n"
     )
     assert call("advise", folder, "-q").err == ""
+
+
+@pytest.mark.parametrize("shard", [[], ["--shard", "2/8"], ["--shard=2/8"]])
+def test_the_way_to_more_keeps_what_made_the_results(
+    shard: list[str], call: Call, tmp_path: Path
+) -> None:
+    folder = keep(tmp_path / "out", one("ling", 1e-5))
+    made_by = ["analyze", "my dumps", *shard, "--layers", "0-4", "--tokens-per-step", "512"]
+    Results(folder).keep_run({"dump": "/data/my dumps", "command": made_by})
+    assert call("advise", folder).err == (
+        "only ling was measured; for a choice: numscope analyze 'my dumps' --layers 0-4"
+        " --tokens-per-step 512 --recipes all\n"
+    )
 
 
 @pytest.mark.parametrize(

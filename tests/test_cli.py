@@ -773,7 +773,7 @@ def test_the_same_run_again_replaces_its_results(call: Call, folder: Path) -> No
         (["--tokens-per-step", "0"], "'--tokens-per-step': 0 is not in the range x>=1."),
         (
             ["--tokens-map", "nowhere.csv"],
-            "'--tokens-map': nowhere.csv cannot be read as step,tokens:",
+            "'--tokens-map': nowhere.csv cannot be read: No such file or directory",
         ),
     ],
 )

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples import Call
+from numscope.measure import ErrorSums
+from numscope.results import Results
+from tests.examples import Call, layer_rows, row
 from tests.test_cli import CHARTS, analysed, folder, results
 
 __all__ = ["analysed", "folder", "results"]
@@ -113,6 +115,15 @@ def test_check_for_scripts(call: Call, folder: Path) -> None:
         368640,
     )
     assert broken["worst"]["value"] == pytest.approx(0.6365, abs=1e-4)
+
+
+def test_check_answers_with_null_where_a_number_is_not_finite(call: Call, tmp_path: Path) -> None:
+    exact = row(sums=ErrorSums(count=4, sum_xx=1.0))
+    Results(tmp_path).keep_layers(layer_rows(exact))
+    out = call("check", tmp_path, "sqnr_db<100", "--json").out
+    (broken,) = json.loads(out)
+    assert (broken["passed"], broken["worst"]["value"]) == (False, None)
+    assert "Infinity" not in out
 
 
 @pytest.mark.parametrize(

@@ -124,10 +124,16 @@ def test_files_add_up_in_their_order(folder: Path) -> None:
         ('[x]\nouter = "row"', "recipe 'x': outer=row needs scale=float8_e4m3fn and scale_from="),
         ('ling = "ling:1x8"', "recipe 'ling': is known by that name without a file"),
         ('MXFP8 = "ling:1x8"', "recipe 'MXFP8': is known by that name without a file"),
+        *(
+            (f'{name} = "ling:1x8"', f"recipe '{name}': means a kind or layers in the brackets")
+            for name in ("activation", "gradients", "Weight", "input_gradient", "layers4-8")
+        ),
         ('e5m2 = "ling:1x8"', "recipe 'e5m2': is known by that name without a file"),
         ('x = "ling:1x8"\nX = "ling"', "bad.toml: recipe 'X': 'x' in "),
         ('"a b" = "ling"', "recipe 'a b': a name is up to 64 letters, digits, dots and signs of"),
         ('"1x8" = "ling"', "recipe '1x8': a name is up to 64 letters, "),
+        ("x = " + "[" * 100_000, "bad.toml is nested too deeply"),
+        (f"x = [{{{'a.' * 2_000}a = 1}}]", "bad.toml is nested too deeply"),
         (f'{"a" * 65} = "ling"', "a name is up to 64 letters, "),
     ],
 )

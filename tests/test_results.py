@@ -173,6 +173,13 @@ def test_a_run_that_is_no_json_is_refused(content: str, why: str, tmp_path: Path
         claim(tmp_path, "/dump")
 
 
+def test_a_run_that_cannot_be_read_is_named_once(tmp_path: Path) -> None:
+    (tmp_path / "run.json").mkdir()
+    with pytest.raises(ResultsError) as caught:
+        Results(tmp_path).run_facts()
+    assert str(caught.value) == f"{tmp_path / 'run.json'} cannot be read: Is a directory"
+
+
 def test_a_run_with_a_name_that_is_no_text_is_kept(tmp_path: Path) -> None:
     name = os.fsdecode(b"/d\xffmp")
     Results(tmp_path).keep_run({"dump": name})

@@ -118,5 +118,25 @@ def test_a_file_has_a_list_of_rules(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has no list of rules"):
         read(path)
     path.write_text("rules = [\n")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match=r"rules\.toml is no TOML file: Invalid value"):
         read(path)
+
+
+def test_a_file_that_is_not_there_is_named_once(tmp_path: Path) -> None:
+    path = tmp_path / "none.toml"
+    with pytest.raises(UsageError) as caught:
+        read(path)
+    assert str(caught.value) == f"{path} cannot be read: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [f"rules = {'[' * 100_000}", f"rules = [{{{'a.' * 2_000}a = 1}}]"],
+    ids=["brackets", "keys"],
+)
+def test_a_file_that_is_nested_too_deeply_is_said_to_be(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "deep.toml"
+    path.write_text(content)
+    with pytest.raises(UsageError) as caught:
+        read(path)
+    assert str(caught.value) == f"{path} is nested too deeply"

@@ -5,12 +5,12 @@ The keys are those that `numscope.dumps.writers.capture` reads. Nothing here wri
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from torch import distributed
 
+from numscope import json_text
 from numscope.capture.calls import Call
 from numscope.capture.plan import Plan
 from numscope.capture.recording import Recording
@@ -76,7 +76,7 @@ def step_file(recording: Recording, plan: Plan, step: int) -> StepFile | None:
 
 
 def _text(fact: object) -> str:
-    return json.dumps(fact) if isinstance(fact, dict) else str(fact)
+    return json_text.text(fact) if isinstance(fact, dict) else str(fact)
 
 
 def _named(recording: Recording) -> Iterator[Named]:

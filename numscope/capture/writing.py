@@ -5,7 +5,6 @@ After the first file that cannot be written none is tried.
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import threading
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import torch
 
+from numscope import json_text
 from numscope.errors import ResultsError
 from numscope.writing import remove_leftovers, replacing
 
@@ -160,7 +160,7 @@ def _pieces(file: StepFile) -> Iterator[bytes | memoryview]:
         start, end = end, end + tensor.nbytes
         entry = {"dtype": DTYPES[tensor.dtype], "shape": list(tensor.shape)}
         header[key] = {**entry, "data_offsets": [start, end]}
-    text = json.dumps(header, ensure_ascii=False).encode()
+    text = json_text.text(header, is_ascii=False).encode()
     text += b" " * (-len(text) % 8)
     yield len(text).to_bytes(8, "little") + text
     for _, tensor in tensors:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -62,9 +61,10 @@ def advise(
     """Find, for each layer and kind, the cheapest recipe in RESULTS that keeps a tolerance.
 
     Cheapest is by bits per value with its share of the scales. Of equally cheap recipes it is the
-    one that is best by the first rule. Where none keeps the tolerance, the nearest one is named,
-    and by how much it misses. A recipe that turns finite values into infinities or NaN keeps
-    none, unless a rule is about overflow. With --verbose every layer has a line of its own.
+    one that is best by the first rule, then by the next. Where none keeps the tolerance, the
+    nearest one is named, and by how much it misses. A recipe that turns finite values into
+    infinities or NaN keeps none, unless a rule is about overflow. With --verbose every layer has a
+    line of its own.
 
     \b
     Examples:
@@ -72,21 +72,21 @@ def advise(
       numscope advise results --tolerance 'distortion>=0.999,underflow<=0.001'
       numscope advise results --tolerance 'sqnr_db[gradient transpose]>=20' --per run --layers 0-16
     """
-    from numscope import advice, console, recipe_tables, writing
+    from numscope import advice, console, json_text, recipe_tables, writing
     from numscope.results import Results
     from numscope.rules import parse_all
     from numscope.standings import standings
 
-    rules = parse_all(tolerance)
     folder = Results(results)
     written = folder.beside_tables(out or results / "advise.csv")
     rows = chosen_rows(folder, module=module, kinds=kinds, layers=layers)
     chosen = [row for row in rows if layers is None or row.layer in layers]
+    rules = parse_all(tolerance, sorted({row.recipe for row in chosen}))
     tried = advice.trials(standings(chosen), rules, per)
     found = advice.by_layer(tried)
     writing.write_text(written, advice.to_csv(found))
     if as_json:
-        click.echo(json.dumps([advice.to_json(each) for each in found], indent=2))
+        click.echo(json_text.text([advice.to_json(each) for each in found], indent=2))
     elif not quiet:
         with answering() as answer:
             held = "at every step" if per == "step" else "over the whole run"
@@ -103,12 +103,22 @@ def _suggest_more(folder: Results, tried: list[Trial]) -> None:
     """Say how to have a choice where there was none."""
     recipes = {trial.recipe for trial in tried}
     if len(recipes) == 1:
-        dump, out = (
-            shlex.quote(str(each))
-            for each in (folder.run_facts().get("dump", "DUMP_DIR"), folder.folder)
-        )
-        click.echo(
-            f"only {recipes.pop()} was measured; for a choice:"
-            f" numscope analyze {dump} --out {out} --recipes all",
-            err=True,
-        )
+        command = shlex.join(["numscope", *_made_by(folder), "--recipes", "all"])
+        click.echo(f"only {recipes.pop()} was measured; for a choice: {command}", err=True)
+
+
+def _made_by(folder: Results) -> list[str]:
+    """The words of the command that made the results, as one run where it was a shard of one."""
+    facts = folder.run_facts()
+    command = facts.get("command")
+    if not isinstance(command, list) or command[:1] != ["analyze"]:
+        dump = str(facts.get("dump", "DUMP_DIR"))
+        return ["analyze", dump, "--out", str(folder.folder)]
+    words = iter(map(str, command))
+    kept = []
+    for word in words:
+        if word == "--shard":
+            next(words, None)
+        elif not word.startswith("--shard="):
+            kept.append(word)
+    return kept

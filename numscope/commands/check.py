@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,7 +57,7 @@ def check(
       numscope check results 'saturated<=0' 'sqnr_db[activation,layers 0-4]>25' --json
       numscope check results --file rules.toml
     """
-    from numscope import amounts, console
+    from numscope import amounts, console, json_text
     from numscope import rules as checking
     from numscope.results import Results
     from numscope.series import x_name_of
@@ -71,7 +70,7 @@ def check(
     recipes = sorted({row.recipe for row in rows})
     outcomes = [checking.check(checking.parse(text, recipes), rows, x_name) for text in texts]
     if as_json:
-        click.echo(json.dumps([_as_json(each) for each in outcomes], indent=2))
+        click.echo(json_text.text([_as_json(each) for each in outcomes], indent=2))
     else:
         shown = outcomes if verbose else [each for each in outcomes if not each.passed]
         lines = [_line(each, x_name) for each in shown]
@@ -120,7 +119,12 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def _row(row: LayerRow | None, metric: str) -> dict[str, Any] | None:
+    from numscope import json_text
+
     if row is None:
         return None
     names = ("tokens", "step", "layer", "kind", "tile", "recipe")
-    return {**{name: getattr(row, name) for name in names}, "value": getattr(row, metric)}
+    return {
+        **{name: getattr(row, name) for name in names},
+        "value": json_text.number(getattr(row, metric)),
+    }

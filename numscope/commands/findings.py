@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -32,7 +31,7 @@ def findings(results: Path, *, as_json: bool, quiet: bool, verbose: bool) -> Non
       numscope findings
       numscope findings results --json
     """
-    from numscope import console
+    from numscope import console, json_text
     from numscope.findings import find, to_json
     from numscope.gallery import tables_of
     from numscope.results import Results
@@ -43,7 +42,7 @@ def findings(results: Path, *, as_json: bool, quiet: bool, verbose: bool) -> Non
         raise NothingToDo(f"{results} has no tensor with a layer number: nothing to judge")
     found = find(charts, rows)
     if as_json:
-        click.echo(json.dumps([to_json(each) for each in found], indent=2))
+        click.echo(json_text.text([to_json(each) for each in found], indent=2))
     else:
         with answering() as answer:
             if verbose:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -49,7 +48,7 @@ def scan(
       numscope scan dumps/ --layers-per-stage 9 --layer-offset transformer_engine=-1
       numscope scan dumps/ --pattern 'run/{step}/L{layer}_{kind}.npy' --json
     """
-    from numscope import inventory
+    from numscope import inventory, json_text
 
     with working(quiet=quiet, verbose=verbose) as (log, _):
         found = scanned(log, dump, **scan_options)
@@ -57,7 +56,7 @@ def scan(
         with answering() as answer:
             if as_json:
                 facts = inventory.scan_json(found, has_tensors=has_tensors)
-                click.echo(json.dumps(facts, indent=2))
+                click.echo(json_text.text(facts, indent=2))
             elif has_tensors:
                 for line in inventory.tensor_lines(found):
                     click.echo(line)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
+from numscope import json_text
 from numscope.findings.finding import COLUMNS, SILENT, Finding
 from numscope.findings.worst import sentence
 from numscope.tables import csv_text
@@ -62,4 +62,4 @@ def named(finding: Finding, *, has_recipe: bool) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json_text.number(value) if isinstance(value, float) else value

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import base64
 import html
-import json
 import math
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from numscope import amounts
+from numscope import amounts, json_text
 from numscope.errors import MissingExtra
 from numscope.findings import to_json, worst
 from numscope.findings.finding import worse
@@ -129,7 +128,9 @@ def _chart(table: Series) -> dict[str, Any]:
         "x_name": table.x_name,
         "x": table.x,
         "layers": table.layers,
-        "values": [[_number(value) for value in table.column(layer)] for layer in table.layers],
+        "values": [
+            [json_text.number(value) for value in table.column(layer)] for layer in table.layers
+        ],
     }
 
 
@@ -153,8 +154,8 @@ def _layer_table(tables: Sequence[Series]) -> list[dict[str, Any]]:
                     "chart": table.title,
                     "layer": layer,
                     "points": len(known),
-                    "median": _number(median(known)),
-                    "worst": _number(point.value),
+                    "median": json_text.number(median(known)),
+                    "worst": json_text.number(point.value),
                     "at": point.x,
                     "at_text": amounts.tokens(point.x)
                     if table.x_name == "tokens"
@@ -164,11 +165,7 @@ def _layer_table(tables: Sequence[Series]) -> list[dict[str, Any]]:
     return rows
 
 
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 def _json(content: Any) -> str:
     """JSON that cannot end the script it stands in."""
-    plain = json.dumps(content, ensure_ascii=True, allow_nan=False)
+    plain = json_text.text(content)
     return plain.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
