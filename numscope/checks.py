@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import difflib
 import struct
-from typing import TYPE_CHECKING
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from numscope.choices import (
     CHOICES,
@@ -39,7 +40,8 @@ def word(name: str, value: object) -> str:
         If it is not.
     """
     if not isinstance(value, str):
-        raise RecipeError(f"{name} is a name, not {value!r}")
+        known = f"; known are {', '.join(CHOICES[name])}" if name in CHOICES else ""
+        raise RecipeError(f"{name} is a name, not {value!r}{known}")
     return value
 
 
@@ -88,23 +90,30 @@ def floor(name: str, value: object) -> float:
     RecipeError
         If it is no number, negative, or beyond float32.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise RecipeError(f"{name} is a number, not {value!r}")
-    if not 0 <= value < 2.0**127:
+    number: Any = value
+    if not 0 <= number < 2.0**127:
         raise RecipeError(f"{name} {value} is not possible: it is 0 or more and within float32")
-    return float(value)
+    return float(number)
 
 
-def check_seed(value: object) -> None:
-    """Refuse what is no 64-bit seed.
+def seed(value: object) -> int:
+    """The value, if it is a seed: an integer of 64 bits without a sign.
 
     Raises
     ------
     RecipeError
-        If it is not an integer from 0 to 2^64 - 1.
+        If it is not.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**64:
+    if not is_integer(value) or not 0 <= value < 2**64:
         raise RecipeError(f"seed {value!r} is not possible: it is an integer from 0 to 2^64 - 1")
+    return int(value)
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """Whether the value is a whole number, Python's or NumPy's; truth values are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _require(recipe: Recipe, name: str, reason: str, *, holds: bool) -> None:

@@ -162,9 +162,14 @@ def matrix(x: ArrayLike) -> NDArray[Any]:
     Raises
     ------
     ArrayError
-        If it does not hold floating-point numbers.
+        If it does not hold floating-point numbers, has lines of unequal length, or is masked.
     """
-    x = np.asarray(x)
+    if isinstance(x, np.ma.MaskedArray):
+        raise ArrayError("the array is masked: fill it, or leave out what is masked, first")
+    try:
+        x = np.asarray(x)
+    except ValueError as error:
+        raise ArrayError(f"this is no array: {error}") from error
     if not is_float(x.dtype):
         raise ArrayError(f"only floating-point numbers can be quantized, not {x.dtype}")
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1] if x.ndim else 1)

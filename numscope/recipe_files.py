@@ -75,6 +75,8 @@ def _check_name(name: str, places: Mapping[str, str]) -> None:
         raise RecipeError(
             "a name is up to 64 letters, digits, dots and signs of _+-, and begins with a letter"
         )
+    if Path(name).suffix in (".csv", ".png", ".svg", ".pdf"):
+        raise RecipeError("ends like a chart's file, and is the name of a folder beside them")
     if is_condition(name):
         raise RecipeError("means a kind or layers in the brackets of a rule: choose another name")
     if is_known(name):
@@ -91,8 +93,10 @@ def _recipe(entry: object, own: Mapping[str, Recipe]) -> Recipe:
         raise RecipeError(f'is a written form such as "ling:1x64", or a table, not {entry!r}')
     if not entry:
         raise RecipeError('has no field; the least is a base, such as base = "ling"')
-    for name in entry:
+    for name, value in entry.items():
         check_field(name, (_BASE,))
+        if value == "":
+            raise RecipeError(f"{name} has no value")
     fields = dict(entry)
     base = fields.pop(_BASE, None)
     if not isinstance(base, str | None):

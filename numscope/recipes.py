@@ -19,6 +19,7 @@ from numscope.choices import (
 )
 from numscope.errors import RecipeError
 from numscope.formats import FORMATS, FloatFormat
+from numscope.ranges import MOST_DIGITS
 
 Tile = tuple[int | None, int | None]
 
@@ -130,7 +131,7 @@ class Recipe:
             checks.known(name, getattr(self, name))
         for name in ("scale_floor", "amax_floor", "outer_limit"):
             self._set(name, checks.floor(name, getattr(self, name)))
-        checks.check_seed(self.seed)
+        self._set("seed", checks.seed(self.seed))
         checks.check_scale(self)
         checks.check_levels(self)
         checks.check_elements(self)
@@ -204,10 +205,13 @@ def checked_tile(tile: Tile) -> Tile:
         If it is not.
     """
     is_pair = isinstance(tile, tuple | list) and len(tile) == 2
-    if not is_pair or not all(n is None or (isinstance(n, int) and n >= 1) for n in tile):
+    if not is_pair or not all(n is None or (checks.is_integer(n) and n >= 1) for n in tile):
         text = "x".join("*" if n is None else str(n) for n in tile) if is_pair else repr(tile)
         raise RecipeError(
-            f"tile {text} is not possible: rows and columns are 1 or more, or the whole axis (*)"
+            f"tile {text} is not possible: rows and columns are integers of 1 or more, or the whole"
+            " axis (*)"
         )
-    rows, cols = tile
+    rows, cols = (None if n is None else int(n) for n in tile)
+    if any(n is not None and n >= 10**MOST_DIGITS for n in (rows, cols)):
+        raise RecipeError(f"a tile's rows and columns have at most {MOST_DIGITS} digits; * is all")
     return (rows, cols)

@@ -21,7 +21,7 @@ def read(path: str | Path) -> dict[str, Any]:
         If there is no such file, or it is none of TOML.
     """
     try:
-        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        found = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
         repr(found)  # dotted keys can nest deeper than what quotes them later can follow
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error

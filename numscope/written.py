@@ -13,13 +13,15 @@ from typing import Any
 
 from numscope.catalogue import ALIASES as NAMES
 from numscope.catalogue import NAMED
-from numscope.choices import SCALES
+from numscope.choices import SCALE_ALIASES, SCALES
 from numscope.errors import RecipeError
 from numscope.formats import ALIASES, FORMATS
 from numscope.ranges import MOST_DIGITS
 from numscope.recipes import Recipe, Tile, checked_tile
 
-_TILE = re.compile(r"(\d+|\*)\s*[x,×]\s*(\d+|\*)")
+#: What begins so is meant as a tile.
+_TILE_LIKE = re.compile(r"[-+]?\d|\*")
+_TILE = re.compile(r"(\d+|\*)\s*[xX,×]\s*(\d+|\*)")
 
 #: The fields, and what the value of each is.
 _FIELDS: dict[str, type] = {field.name: type(field.default) for field in fields(Recipe)}
@@ -81,6 +83,8 @@ def parse(written: str | Recipe, own: Mapping[str, Recipe] | None = None) -> Rec
     """
     if isinstance(written, Recipe):
         return written
+    if not isinstance(written, str):
+        raise RecipeError(f"a recipe is a name, a written form or a Recipe, not {written!r}")
     head, *options = (part.strip() for part in written.split(":"))
     base = _head(head, own or {})
     changes: dict[str, Any] = {}
@@ -170,7 +174,9 @@ def _option(option: str) -> tuple[str, Any]:
         return "tile", parse_tile(option)
     name, has_value, value = (part.strip() for part in option.partition("="))
     if not has_value:
-        return "scale", option
+        return _scale(option)
+    if not value:
+        raise RecipeError(f"{name}= has no value")
     check_field(name)
     if name == "tile":
         return name, parse_tile(value)
@@ -179,6 +185,15 @@ def _option(option: str) -> tuple[str, Any]:
     except ValueError:
         kind = "an integer" if _FIELDS[name] is int else "a number"
         raise RecipeError(f"{name} is {kind}, not {value!r}") from None
+
+
+def _scale(option: str) -> tuple[str, str]:
+    """An option without a name: what scales can be, or a mistake."""
+    if _TILE_LIKE.match(option):
+        parse_tile(option)
+    if option.lower() in FORMATS | ALIASES and option.lower() not in SCALES | SCALE_ALIASES:
+        raise RecipeError(f"{option} is no scale; an element stands first, or as element={option}")
+    return "scale", option
 
 
 def _head(word: str, own: Mapping[str, Recipe]) -> Recipe:

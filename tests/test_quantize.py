@@ -171,3 +171,12 @@ def test_a_row_is_the_last_axis(shape: tuple[int, ...]) -> None:
 def test_what_is_not_a_floating_point_number_is_refused(dtype: Any) -> None:
     with pytest.raises(ArrayError, match="floating-point"):
         numscope.quantize(np.ones((2, 2), dtype), Recipe())
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [([[1.0], [1, 2]], "this is no array: "), (np.ma.array([1.0], mask=[True]), "is masked")],
+)
+def test_what_is_no_whole_array_is_refused(x: Any, message: str) -> None:
+    with pytest.raises(ArrayError, match=message):
+        numscope.quantize(x, "ling")

@@ -104,7 +104,10 @@ def test_files_add_up_in_their_order(folder: Path) -> None:
         ("x = 5", "recipe 'x': is a written form such as \"ling:1x64\", or a table, not 5"),
         ("[x]", "recipe 'x': has no field; the least is a base"),
         ('x = "lign"', "recipe 'x': unknown recipe 'lign'; known are ling, te-block, "),
-        ('x = "ling:0x8"', "recipe 'x': tile 0x8 is not possible: rows and columns are 1 or more"),
+        (
+            'x = "ling:0x8"',
+            "recipe 'x': tile 0x8 is not possible: rows and columns are integers of 1",
+        ),
         ('[x]\nbase = "lin"', "recipe 'x': unknown recipe 'lin'; known are "),
         ("[x]\nbase = 3", "recipe 'x': base is a written form such as \"ling:1x64\", not 3"),
         ('[x]\nbase = "y"\n[y]\nseed = 0', "recipe 'x': unknown recipe 'y'"),
@@ -257,6 +260,24 @@ def test_a_recipe_that_was_changed_under_its_name_is_measured_anew(
     call("analyze", "dump", "-o", "other", *options)
     for name in ("tensors.csv", "layers.csv"):
         assert (folder / "out" / name).read_bytes() == (folder / "other" / name).read_bytes()
+
+
+def test_a_mark_of_the_byte_order_is_no_part_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_bytes(b"\xef\xbb\xbfwide = 'ling:1x256'\n")
+    assert read(tmp_path / "my.toml")["wide"].tile == (1, 256)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("'recipes_activations.png' = 'ling'", "ends like a chart's file"),
+        ("a = {base = 'ling', scale_from = ''}", "scale_from has no value"),
+    ],
+)
+def test_what_would_be_passed_over_is_refused(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text(content)
+    with pytest.raises(RecipeError, match=message):
+        read(tmp_path / "my.toml")
 
 
 def test_shards_with_other_fields_under_one_name_are_refused(call: Call, folder: Path) -> None:

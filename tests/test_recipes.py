@@ -246,6 +246,10 @@ def test_what_cannot_be_is_answered_with_what_can(fields_: dict[str, Any], messa
         ("ling:float16", "unknown scale 'float16'"),
         ("ling:1x64:1x32", "gives tile twice"),
         ("ling:roundng=toward_zero", "unknown field 'roundng'; known are .*did you mean rounding"),
+        ("ling:-1x4", "tile '-1x4' is not written as rows x columns"),
+        ("ling:1x", "tile '1x' is not written as rows x columns"),
+        ("ling:e5m2", "e5m2 is no scale; an element stands first, or as element=e5m2"),
+        ("ling:scale_from=", "scale_from= has no value"),
         ("ling:seed=one", "seed is an integer, not 'one'"),
         ("ling:amax_floor=low", "amax_floor is a number, not 'low'"),
         ("te-nvfp4-row:32x16", "outer=row needs a tile within one row"),
@@ -318,3 +322,39 @@ def test_what_is_brought_to_its_canonical_form_gives_the_same_bits(
 )
 def test_written_forms_of_the_same_bits_are_equal(one: str, other: str) -> None:
     assert parse(one) == parse(other)
+
+
+# Numbers of NumPy, and what is none.
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    numbers: dict[str, Any] = {
+        "tile": (np.int64(1), np.int32(32)),
+        "amax_floor": np.float32(1e-4),
+        "seed": np.uint8(3),
+    }
+    made = Recipe(rounding="stochastic", **numbers)
+    assert made == Recipe(tile=(1, 32), amax_floor=1e-4, rounding="stochastic", seed=3)
+    assert repr(made) == repr(parse(str(made)))
+    assert parse("ling:1X32").tile == (1, 32)
+
+
+@pytest.mark.parametrize(
+    ("fields_", "message"),
+    [
+        ({"tile": (True, True)}, "tile TruexTrue is not possible: rows and columns are integers"),
+        ({"tile": (10**30, 5)}, "a tile's rows and columns have at most 18 digits"),
+        ({"tile": (1.0, 2)}, "tile 1.0x2 is not possible"),
+        ({"seed": True, "rounding": "stochastic"}, "seed True is not possible"),
+        ({"scale": 32}, "scale is a name, not 32; known are float32, power_of_two"),
+    ],
+)
+def test_what_is_no_number_or_name_is_refused(fields_: dict[str, Any], message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        Recipe(**fields_)
+
+
+@pytest.mark.parametrize("recipe", [None, 5, ["ling"], b"ling"])
+def test_what_is_no_recipe_is_refused(recipe: Any) -> None:
+    with pytest.raises(RecipeError, match="a recipe is a name, a written form or a Recipe, not"):
+        quantize(np.ones((2, 2), np.float32), recipe)
