@@ -29,6 +29,7 @@ def tables_of(
     *,
     distortion: Literal["distortion", "cosine"] = "distortion",
     zero_rows: ZeroRows = "skip",
+    tiles: Mapping[str, str] | None = None,
 ) -> list[Series]:
     """The wide tables behind all charts.
 
@@ -40,8 +41,10 @@ def tables_of(
         Which cosine the second row of charts shows: the mean over tokens, or that of whole tensors.
     zero_rows
         How rows of zeros enter that mean, see `series`.
+    tiles
+        The recipes' own tiles, see `series.turned_tiles`.
     """
-    return series.series(rows, (METRICS[0], distortion), zero_rows=zero_rows)
+    return series.series(rows, (METRICS[0], distortion), zero_rows=zero_rows, tiles=tiles)
 
 
 def folders_of(recipes: Iterable[str]) -> dict[str, str]:

@@ -79,9 +79,9 @@ def advise(
 
     rules = parse_all(tolerance)
     folder = Results(results)
-    rows = chosen_rows(folder, module=module, kinds=kinds, layers=layers)
+    rows, tiles = chosen_rows(folder, module=module, kinds=kinds, layers=layers)
     chosen = [row for row in rows if layers is None or row.layer in layers]
-    tried = advice.trials(standings(chosen), rules, per)
+    tried = advice.trials(standings(chosen, tiles), rules, per)
     found = advice.by_layer(tried)
     written = out or results / "advise.csv"
     writing.write_text(written, advice.to_csv(found))

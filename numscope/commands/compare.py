@@ -94,7 +94,9 @@ def _runs(results: Sequence[Path], recipe: str | None) -> list[Run]:
 
     runs = []
     for folder in results:
-        rows = Results(folder).layer_rows()
+        held = Results(folder)
+        rows = held.layer_rows()
+        tiles = held.own_tiles(rows)
         labels = sorted({row.recipe for row in rows})
         if recipe is not None:
             rows = [row for row in rows if row.recipe == recipe]
@@ -103,6 +105,6 @@ def _runs(results: Sequence[Path], recipe: str | None) -> list[Run]:
             raise NothingToDo(f"no recipe {recipe!r}: {known}")
         if recipe is None and len(labels) > 1:
             raise UsageError(f"{known}; choose one with --recipe")
-        found = tables_of(rows)
-        runs.append(Run(str(folder), tuple(found), tuple(find(found, rows))))
+        found = tables_of(rows, tiles=tiles)
+        runs.append(Run(str(folder), tuple(found), tuple(find(found, rows, tiles))))
     return runs

@@ -121,15 +121,15 @@ def plot(
     from numscope.tradeoffs import tradeoffs
 
     folder = Results(results)
-    rows = chosen_rows(folder, module=module, kinds=kinds, layers=layers)
+    rows, tiles = chosen_rows(folder, module=module, kinds=kinds, layers=layers)
     folders = folders_of(row.recipe for row in rows)
     if recipe is not None:
         rows = of_recipe(rows, recipe, folder)
     meant: dict[str, Any] = {"distortion": distortion, "zero_rows": zero_rows}
-    charts = tables_of(rows, **meant)
+    charts = tables_of(rows, tiles=tiles, **meant)
     if not charts:
         raise NothingToDo(f"{results} has no tensor with a layer number: nothing to draw")
-    found = find(charts, rows) if mark_findings else []
+    found = find(charts, rows, tiles) if mark_findings else []
     shared: dict[str, Any] = {"folders": folders, "layers": layers, "is_loss": is_loss}
     files = chart_files(charts, smooth=smooth, findings=found, **shared, **look)
     look.pop("xscale")
@@ -138,7 +138,7 @@ def plot(
     if has_multiples:
         files |= heatmap_files(charts, "layers", **shared, **look)
     look.pop("yscale")
-    files |= tradeoff_files(tradeoffs(standings(rows), layers=layers, **meant), **look)
+    files |= tradeoff_files(tradeoffs(standings(rows, tiles), layers=layers, **meant), **look)
     if module is not None:  # they are not the run's charts, but beside them
         files = {f"module-{folder_name(module)}/{name}": files[name] for name in files}
     written = folder.keep_charts(files)
