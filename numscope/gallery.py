@@ -149,6 +149,7 @@ def tradeoff_files(
     """
     if not tables:
         return {}
+    caches.prepare_matplotlib()
     from numscope.recipe_charts import recipe_chart  # noqa: PLC0415 (matplotlib, as above)
     from numscope.styles import render  # noqa: PLC0415
 
