@@ -6,11 +6,11 @@ From the rows of layers.csv by way of `series` and `charts`. Nothing here writes
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from numscope import caches, series, tradeoffs, views
+from numscope.recipe_folders import folder_name, folder_names
 from numscope.series import Series, ZeroRows
 
 if TYPE_CHECKING:
@@ -49,8 +49,13 @@ def tables_of(
 
 def folders_of(recipes: Iterable[str]) -> dict[str, str]:
     """Where in the charts folder each recipe's charts are: of several, each has a folder."""
-    labels = list(dict.fromkeys(recipes))
-    return {label: f"{folder_name(label)}/" if len(labels) > 1 else "" for label in labels}
+    names = folder_names(recipes)
+    return {label: f"{name}/" if len(names) > 1 else "" for label, name in names.items()}
+
+
+def of_module(module: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files of these modules' charts, in a folder beside the run's own."""
+    return {f"module-{folder_name(module)}/{name}": content for name, content in files.items()}
 
 
 def chart_files(
@@ -217,8 +222,3 @@ def marks_of(
 def _by_metric(tables: Sequence[Series]) -> list[Series]:
     """All of the first metric, then all of the second."""
     return sorted(tables, key=lambda table: table.metric != METRICS[0])
-
-
-def folder_name(label: str) -> str:
-    """A recipe's name as a folder: `ling:1x*` is `ling_1xall`."""
-    return re.sub(r"[^\w.^+=-]", "_", label.replace("*", "all"))

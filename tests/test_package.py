@@ -33,9 +33,9 @@ ORDER = (
     *("parts", "runs", "strips", "outcomes", "analysis", "workers", "series", "standings"),
     *("findings", "rules", "scores", "advice", "comparison", "views", "tradeoffs", "palette"),
     *("spacing", "axes", "legend", "styles", "charts", "heatmaps", "recipe_charts", "report"),
-    *("tensorboard", "gallery", "results", "merging", "progress", "console", "logs", "batches"),
-    *("recipe_pages", "recipe_tables", "inventory", "__init__", "stopping", "streams", "options"),
-    *("batch_options", "commands", "cli", "__main__"),
+    *("recipe_folders", "tensorboard", "gallery", "results", "merging", "progress", "console"),
+    *("logs", "batches", "recipe_pages", "recipe_tables", "inventory", "__init__", "stopping"),
+    *("streams", "options", "batch_options", "commands", "cli", "__main__"),
 )
 
 #: What looks downward all the same, inside a function: the names that a notebook wants are at the

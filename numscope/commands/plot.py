@@ -110,9 +110,9 @@ def plot(
     from numscope.findings import find
     from numscope.gallery import (
         chart_files,
-        folder_name,
         folders_of,
         heatmap_files,
+        of_module,
         tables_of,
         tradeoff_files,
     )
@@ -139,8 +139,8 @@ def plot(
         files |= heatmap_files(charts, "layers", **shared, **look)
     look.pop("yscale")
     files |= tradeoff_files(tradeoffs(standings(rows, tiles), layers=layers, **meant), **look)
-    if module is not None:  # they are not the run's charts, but beside them
-        files = {f"module-{folder_name(module)}/{name}": files[name] for name in files}
+    if module is not None:
+        files = of_module(module, files)
     written = folder.keep_charts(files)
     with answering() as answer:
         if verbose:
