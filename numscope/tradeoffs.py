@@ -63,7 +63,7 @@ class Tradeoff:
     layers
         Increasing.
     entries
-        Two or more, from few bits to many.
+        Two or more, in the order that they have in the tables of all kinds: see `tradeoffs`.
     """
 
     subject: str
@@ -86,7 +86,8 @@ def tradeoffs(
 ) -> list[Tradeoff]:
     """A table for each kind that was measured with several recipes, in the order of the charts.
 
-    Recipes come in the same order in all of them: by bits in the first, then by name.
+    Recipes come in the same order in all of them: by their bits in the first kind that they have,
+    then by name. Weights have tiles of their own, and may have another order of bits.
 
     Parameters
     ----------
