@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numscope import caches, series, tradeoffs, views
 from numscope.recipe_folders import folder_name, folder_names
-from numscope.series import Series, ZeroRows
+from numscope.series import Distortion, Series, ZeroRows
 
 if TYPE_CHECKING:
+    from numscope.axes import YScale
     from numscope.charts import Mark
     from numscope.comparison import Run
     from numscope.findings import Finding
+    from numscope.styles import Format
     from numscope.tables import LayerRow
     from numscope.tradeoffs import Tradeoff
 
@@ -27,7 +29,7 @@ METRICS = ("underflow", "distortion")
 def tables_of(
     rows: Iterable[LayerRow],
     *,
-    distortion: Literal["distortion", "cosine"] = "distortion",
+    distortion: Distortion = "distortion",
     zero_rows: ZeroRows = "skip",
     tiles: Mapping[str, str] | None = None,
 ) -> list[Series]:
@@ -63,8 +65,8 @@ def chart_files(
     *,
     folders: Mapping[str, str] | None = None,
     layers: Collection[int] | None = None,
-    suffix: Literal["png", "svg", "pdf"] = "png",
-    yscale: Literal["linear", "log"] = "linear",
+    suffix: Format = "png",
+    yscale: YScale = "linear",
     smooth: int = 1,
     is_loss: bool = False,
     findings: Sequence[Finding] = (),
@@ -120,7 +122,7 @@ def heatmap_files(
     *,
     folders: Mapping[str, str] | None = None,
     layers: Collection[int] | None = None,
-    suffix: Literal["png", "svg", "pdf"] = "png",
+    suffix: Format = "png",
     is_loss: bool = False,
     **look: Any,
 ) -> dict[str, bytes]:
@@ -144,7 +146,7 @@ def heatmap_files(
 
 
 def tradeoff_files(
-    tables: Sequence[Tradeoff], *, suffix: Literal["png", "svg", "pdf"] = "png", **look: Any
+    tables: Sequence[Tradeoff], *, suffix: Format = "png", **look: Any
 ) -> dict[str, bytes]:
     """Each kind's table and picture of recipes side by side, by name in the charts folder.
 
@@ -165,9 +167,7 @@ def tradeoff_files(
     return files
 
 
-def comparison_files(
-    runs: Sequence[Run], *, suffix: Literal["png", "svg", "pdf"] = "png"
-) -> dict[str, bytes]:
+def comparison_files(runs: Sequence[Run], *, suffix: Format = "png") -> dict[str, bytes]:
     """Each chart of the first run with the same charts of the others beside it, by name."""
     caches.prepare_matplotlib()
     from numscope import charts  # noqa: PLC0415

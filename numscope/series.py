@@ -19,6 +19,8 @@ from numscope.written import parse, parse_tile
 
 XName = Literal["tokens", "step"]
 ZeroRows = Literal["skip", "zero", "one"]
+#: Which cosine is called distortion: the mean over tokens, or that of whole tensors.
+Distortion = Literal["distortion", "cosine"]
 
 #: What the kinds are called in a chart's title and, with underscores, in its file name.
 _SUBJECTS = {

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +15,7 @@ from numscope.commands.rows import chosen_rows
 from numscope.options import Command, LocalPath, choosing, results_argument, verbosity
 
 if TYPE_CHECKING:
-    from numscope.advice import Trial
+    from numscope.advice import Per, Trial
     from numscope.ranges import Ranges
     from numscope.results import Results
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 def advise(
     results: Path,
     tolerance: str,
-    per: Literal["step", "run"],
+    per: Per,
     layers: Ranges | None,
     kinds: tuple[str, ...] | None,
     module: str | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +15,7 @@ from numscope.options import Command, LocalPath, verbosity
 
 if TYPE_CHECKING:
     from numscope.comparison import Run
+    from numscope.styles import Format
 
 
 @click.command(cls=Command)
@@ -48,7 +49,7 @@ def compare(
     out: Path,
     recipe: str | None,
     tolerance: int | None,
-    suffix: Literal["png", "svg", "pdf"],
+    suffix: Format,
     *,
     quiet: bool,
     verbose: bool,  # noqa: ARG001 (all commands take it)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,7 @@ from numscope.options import Command, choosing, results_argument, verbosity
 
 if TYPE_CHECKING:
     from numscope.ranges import Ranges
+    from numscope.series import Distortion, ZeroRows
 
 
 @click.command(cls=Command)
@@ -85,8 +86,8 @@ def plot(
     kinds: tuple[str, ...] | None,
     recipe: str | None,
     module: str | None,
-    distortion: Literal["distortion", "cosine"],
-    zero_rows: Literal["skip", "zero", "one"],
+    distortion: Distortion,
+    zero_rows: ZeroRows,
     smooth: int,
     *,
     is_loss: bool,
