@@ -84,6 +84,11 @@ def fit_x(axes: Axes, x: NDArray[np.float64], *, whole: bool, xscale: XScale = "
         _set_ticks(axes.xaxis, low, high, whole=whole, letters=_X_LETTERS)
 
 
+def say_no_data(axes: Axes) -> None:
+    """Say in the middle of the axes that there is nothing to draw."""
+    axes.text(0.5, 0.5, "no data", ha="center", va="center", transform=axes.transAxes)
+
+
 def fit_y(axes: Axes, y: NDArray[np.float64], measure: Measure, yscale: YScale) -> None:
     """Show all values of `y` that are not NaN.
 

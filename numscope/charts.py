@@ -12,10 +12,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from matplotlib import rc_context
 
-from numscope.axes import XScale, YScale, fit_x, fit_y, measure_of
+from numscope.axes import XScale, YScale, fit_x, fit_y, measure_of, say_no_data
 from numscope.legend import MOST_ENTRIES, add_legend
 from numscope.palette import colours
-from numscope.styles import STYLES, Format, StyleName, new_figure, render, unit_of, x_label
+from numscope.styles import (
+    STYLES,
+    Format,
+    StyleName,
+    new_figure,
+    render,
+    shown_name,
+    unit_of,
+    x_label,
+)
 from numscope.views import selected
 
 if TYPE_CHECKING:
@@ -35,8 +44,8 @@ __all__ = ["Format", "Mark", "chart", "overview", "render"]
 _CHART = (6.4, 4.2)
 _CELL = (16 / 3, 4.5)
 _LEFT, _RIGHT, _TOP, _BOTTOM = 0.92, 0.26, 0.40, 0.54
-#: Inches above charts side by side, for the runs' names, and how long those may be.
-_NAMES, _MOST_LETTERS = 0.25, 60
+#: Inches above charts side by side, for the runs' names, and how many letters at the end are shown.
+_NAMES, _TAIL = 0.25, 60
 
 #: Where a mark's number may stand, in points from its own.
 _OFFSETS = tuple(
@@ -150,8 +159,8 @@ def side_by_side(tables: Sequence[Series], names: Sequence[str]) -> Figure:
             others = [other for other in tables if other is not table]
             _draw(axes, table, shades, unit, ("linear", "linear"), None, frame=others)
             place = (i + 0.5) / len(tables), 1 - 0.06 / (height + _NAMES)
-            shown = name if len(name) <= _MOST_LETTERS else f"…{name[-_MOST_LETTERS:]}"
-            figure.text(*place, shown.replace("$", r"\$"), ha="center", va="top", fontsize=9.5)
+            shown = shown_name(name, head=0, tail=_TAIL)
+            figure.text(*place, shown, ha="center", va="top", fontsize=9.5)
             panels.append(axes)
         top = max(axes.get_ylim()[1] for axes in panels)
         for axes in panels:
@@ -209,7 +218,7 @@ def _draw(
     fit_x(axes, all_x, whole=unit.factor == 1, xscale=scales[0])
     fit_y(axes, np.concatenate([each.ravel() for each in seen]), measure, scales[1])
     if np.isnan(y).all():
-        axes.text(0.5, 0.5, "no data", ha="center", va="center", transform=axes.transAxes)
+        say_no_data(axes)
     if table.layers:
         highest = y if raw is None else np.fmax(y, behind)
         add_legend(axes, x, highest, table.layers)

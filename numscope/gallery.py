@@ -6,17 +6,19 @@ From the rows of layers.csv by way of `series` and `charts`. Nothing here writes
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from numscope import caches, series, tradeoffs, views
-from numscope.series import Series, ZeroRows
+from numscope.recipe_folders import folder_name, folder_names
+from numscope.series import Distortion, Series, ZeroRows
 
 if TYPE_CHECKING:
+    from numscope.axes import YScale
     from numscope.charts import Mark
     from numscope.comparison import Run
     from numscope.findings import Finding
+    from numscope.styles import Format
     from numscope.tables import LayerRow
     from numscope.tradeoffs import Tradeoff
 
@@ -27,8 +29,9 @@ METRICS = ("underflow", "distortion")
 def tables_of(
     rows: Iterable[LayerRow],
     *,
-    distortion: Literal["distortion", "cosine"] = "distortion",
+    distortion: Distortion = "distortion",
     zero_rows: ZeroRows = "skip",
+    tiles: Mapping[str, str] | None = None,
 ) -> list[Series]:
     """The wide tables behind all charts.
 
@@ -40,14 +43,21 @@ def tables_of(
         Which cosine the second row of charts shows: the mean over tokens, or that of whole tensors.
     zero_rows
         How rows of zeros enter that mean, see `series`.
+    tiles
+        The recipes' own tiles, see `series.turned_tiles`.
     """
-    return series.series(rows, (METRICS[0], distortion), zero_rows=zero_rows)
+    return series.series(rows, (METRICS[0], distortion), zero_rows=zero_rows, tiles=tiles)
 
 
 def folders_of(recipes: Iterable[str]) -> dict[str, str]:
     """Where in the charts folder each recipe's charts are: of several, each has a folder."""
-    labels = list(dict.fromkeys(recipes))
-    return {label: f"{folder_name(label)}/" if len(labels) > 1 else "" for label in labels}
+    names = folder_names(recipes)
+    return {label: f"{name}/" if len(names) > 1 else "" for label, name in names.items()}
+
+
+def of_module(module: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files of these modules' charts, in a folder beside the run's own."""
+    return {f"module-{folder_name(module)}/{name}": content for name, content in files.items()}
 
 
 def chart_files(
@@ -55,8 +65,8 @@ def chart_files(
     *,
     folders: Mapping[str, str] | None = None,
     layers: Collection[int] | None = None,
-    suffix: Literal["png", "svg", "pdf"] = "png",
-    yscale: Literal["linear", "log"] = "linear",
+    suffix: Format = "png",
+    yscale: YScale = "linear",
     smooth: int = 1,
     is_loss: bool = False,
     findings: Sequence[Finding] = (),
@@ -112,7 +122,7 @@ def heatmap_files(
     *,
     folders: Mapping[str, str] | None = None,
     layers: Collection[int] | None = None,
-    suffix: Literal["png", "svg", "pdf"] = "png",
+    suffix: Format = "png",
     is_loss: bool = False,
     **look: Any,
 ) -> dict[str, bytes]:
@@ -136,7 +146,7 @@ def heatmap_files(
 
 
 def tradeoff_files(
-    tables: Sequence[Tradeoff], *, suffix: Literal["png", "svg", "pdf"] = "png", **look: Any
+    tables: Sequence[Tradeoff], *, suffix: Format = "png", **look: Any
 ) -> dict[str, bytes]:
     """Each kind's table and picture of recipes side by side, by name in the charts folder.
 
@@ -146,6 +156,7 @@ def tradeoff_files(
     """
     if not tables:
         return {}
+    caches.prepare_matplotlib()
     from numscope.recipe_charts import recipe_chart  # noqa: PLC0415 (matplotlib, as above)
     from numscope.styles import render  # noqa: PLC0415
 
@@ -156,9 +167,7 @@ def tradeoff_files(
     return files
 
 
-def comparison_files(
-    runs: Sequence[Run], *, suffix: Literal["png", "svg", "pdf"] = "png"
-) -> dict[str, bytes]:
+def comparison_files(runs: Sequence[Run], *, suffix: Format = "png") -> dict[str, bytes]:
     """Each chart of the first run with the same charts of the others beside it, by name."""
     caches.prepare_matplotlib()
     from numscope import charts  # noqa: PLC0415
@@ -213,8 +222,3 @@ def marks_of(
 def _by_metric(tables: Sequence[Series]) -> list[Series]:
     """All of the first metric, then all of the second."""
     return sorted(tables, key=lambda table: table.metric != METRICS[0])
-
-
-def folder_name(label: str) -> str:
-    """A recipe's name as a folder: `ling:1x*` is `ling_1xall`."""
-    return re.sub(r"[^\w.^+=-]", "_", label.replace("*", "all"))

@@ -13,7 +13,7 @@ from matplotlib import rc_context
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.ticker import MaxNLocator
 
-from numscope.axes import YScale, fit_x, fit_y, measure_of
+from numscope.axes import YScale, fit_x, fit_y, measure_of, say_no_data
 from numscope.findings.finding import worse
 from numscope.palette import colours
 from numscope.styles import STYLES, StyleName, new_figure, unit_of, x_label
@@ -64,7 +64,7 @@ def heatmap(
         axes.set_ylabel("layer")
         axes.set_facecolor(_MISSING)
         if np.isnan(values).all():
-            axes.text(0.5, 0.5, "no data", ha="center", va="center", transform=axes.transAxes)
+            say_no_data(axes)
             axes.set_xticks([])
             axes.set_yticks([])
             return figure

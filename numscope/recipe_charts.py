@@ -14,10 +14,10 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.lines import Line2D
 
-from numscope.axes import fit_x, fit_y, measure_of
+from numscope.axes import fit_x, fit_y, measure_of, say_no_data
 from numscope.palette import colours
 from numscope.spacing import apart, groups_of
-from numscope.styles import STYLES, StyleName, new_figure
+from numscope.styles import STYLES, StyleName, new_figure, shown_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,8 +35,8 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 3.7, 3.5, 0.92, 0.16, 0.40, 0.54
 #: Inches: between the last panel and the names, if there are many; a sample of the line, and the
 #: gap behind it.
 _FAN, _WIDE_FAN, _SAMPLE, _GAP = 0.42, 0.75, 0.32, 0.08
-#: Points, and inches from one name to the next; how long a name may be.
-_FONT_SIZE, _ROW, _MOST_LETTERS = 8.0, 0.148, 48
+#: Points, and inches from one name to the next; how much of both ends of a long name is shown.
+_FONT_SIZE, _ROW, _HEAD, _TAIL = 8.0, 0.148, 23, 24
 
 _BAND = "#f5f5f5"
 
@@ -74,7 +74,7 @@ def recipe_chart(table: Tradeoff, *, style: StyleName = "screen", dpi: int | Non
     style, dpi
         One of `STYLES`, and its resolution unless that is given.
     """
-    names = [_shown(each.recipe) for each in table.entries]
+    names = [shown_name(each.recipe, _HEAD, _TAIL) for each in table.entries]
     height = max(_HEIGHT, _ROW * len(names))
     looks = _looks(len(names))
     with rc_context(STYLES[style].settings):
@@ -110,13 +110,6 @@ def recipe_chart(table: Tradeoff, *, style: StyleName = "screen", dpi: int | Non
 def _names_at(count: int) -> float:
     """Where the names begin, in inches from the left."""
     return 3 * (_LEFT + _WIDTH + _RIGHT) + (_FAN if count <= _FEW_RECIPES else _WIDE_FAN)
-
-
-def _shown(name: str) -> str:
-    """The name as text of matplotlib's, cut in the middle if it is too long."""
-    half = _MOST_LETTERS // 2
-    short = name if len(name) <= _MOST_LETTERS else f"{name[: half - 1]}…{name[-half:]}"
-    return short.replace("$", r"\$")
 
 
 def _widest(figure: Figure, names: Sequence[str]) -> float:
@@ -188,7 +181,7 @@ def _fit(axes: Axes, y: NDArray[np.float64], metric: str) -> None:
     """A logarithmic axis for the values, from 0 if there is a 0."""
     fit_y(axes, y.ravel(), measure_of(metric), "log")
     if np.isnan(y).all():
-        axes.text(0.5, 0.5, "no data", ha="center", va="center", transform=axes.transAxes)
+        say_no_data(axes)
 
 
 def _draw_points(

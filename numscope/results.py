@@ -12,11 +12,12 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
-from numscope import json_text, parts, runs, tables, writing
-from numscope.errors import ResultsError, UsageError
+from numscope import json_text, parts, runs, series, tables, writing
+from numscope.errors import RecipeError, ResultsError, UsageError
 from numscope.tables import LayerRow, Row
+from numscope.written import parse_tile
 
 RUN, TENSORS, LAYERS, FINDINGS = "run.json", "tensors.csv", "layers.csv", "findings.md"
 FINDINGS_TABLE, RECIPES = "findings.csv", "recipes.csv"
@@ -228,6 +229,17 @@ class Results:
             raise ResultsError(f"{self.folder / RUN} cannot be read: {error}") from error
         return found if isinstance(found, dict) else {}
 
+    def own_tiles(self, rows: Collection[LayerRow]) -> dict[str, str]:
+        """The recipes' own tiles by name: as run.json has them, or as the rows of layers.csv say.
+
+        Some of the rows may not say it: those of gradients have the tile turned, too.
+        """
+        try:
+            recorded = recorded_tiles(self.run_facts())
+        except ResultsError:
+            recorded = {}
+        return series.own_tiles(rows, recorded)
+
     def _rows(self, name: str, kind: type[_R]) -> list[_R]:
         """A table's rows, of which there is at least one: none is ever written without."""
         path = self.folder / name
@@ -238,6 +250,14 @@ class Results:
         if not rows:
             raise ResultsError(f"{path} has no rows; {advice}")
         return rows
+
+
+def recorded_tiles(facts: Mapping[str, Any]) -> dict[str, str]:
+    """The tiles of the recipes by name, as far as the facts of run.json have them."""
+    recipes = facts.get("recipes")
+    entries = recipes.items() if isinstance(recipes, Mapping) else ()
+    found = {name: entry.get("tile") for name, entry in entries if isinstance(entry, Mapping)}
+    return {name: tile for name, tile in found.items() if _is_tile(tile)}
 
 
 def claim(folder: Path, dump: str, *, fresh: bool = False) -> Results:
@@ -296,6 +316,16 @@ def _finite(text: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{text} is no number")
     return value
+
+
+def _is_tile(text: object) -> TypeGuard[str]:
+    if not isinstance(text, str):
+        return False
+    try:
+        parse_tile(text)
+    except RecipeError:
+        return False
+    return True
 
 
 def _is_chart(name: object) -> bool:

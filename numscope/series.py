@@ -7,7 +7,7 @@ here draws and nothing here measures.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +19,8 @@ from numscope.written import parse, parse_tile
 
 XName = Literal["tokens", "step"]
 ZeroRows = Literal["skip", "zero", "one"]
+#: Which cosine is called distortion: the mean over tokens, or that of whole tensors.
+Distortion = Literal["distortion", "cosine"]
 
 #: What the kinds are called in a chart's title and, with underscores, in its file name.
 _SUBJECTS = {
@@ -82,7 +84,11 @@ class Series:
 
 
 def series(
-    rows: Iterable[LayerRow], metrics: Sequence[str], *, zero_rows: ZeroRows = "skip"
+    rows: Iterable[LayerRow],
+    metrics: Sequence[str],
+    *,
+    zero_rows: ZeroRows = "skip",
+    tiles: Mapping[str, str] | None = None,
 ) -> list[Series]:
     """Every chart's table for each metric, per recipe: by kind, row tiles before column tiles.
 
@@ -97,9 +103,11 @@ def series(
     zero_rows
         What rows of nothing but zeros are in the mean that `distortion` is: left out, as in
         layers.csv, or counted as 0, as some published code does, or as 1.
+    tiles
+        As for `turned_tiles`.
     """
     x_name, known = _dated(sort_rows(row for row in rows if row.layer is not None))
-    turned = turned_tiles(known)
+    turned = turned_tiles(known, tiles)
     groups: dict[tuple[str, str, str], list[LayerRow]] = {}
     for row in known:
         groups.setdefault((row.recipe, row.kind, row.tile), []).append(row)
@@ -111,21 +119,43 @@ def series(
     ]
 
 
-def turned_tiles(rows: Iterable[LayerRow]) -> set[tuple[str, str, str]]:
+def turned_tiles(
+    rows: Collection[LayerRow], tiles: Mapping[str, str] | None = None
+) -> set[tuple[str, str, str]]:
     """Of which recipe, kind and tile the rows are of gradients, with the recipe's tile turned.
 
-    A recipe under a name of someone's own has the tile that others than gradients and weights were
-    measured with; where there are none, the one that is wider than high.
+    Parameters
+    ----------
+    tiles
+        The recipes' own tiles, as `own_tiles` has them of all rows of a run, where these are some.
+        Where nothing tells the tile of a recipe, it is the one that is wider than high.
     """
-    keys = {(row.recipe, row.kind, row.tile) for row in rows}
-    upright = {recipe: tile for recipe, kind, tile in keys if kind in _UPRIGHT}
-    turned = set()
-    for recipe, kind, tile in keys:
-        if kind.endswith("gradient"):
-            own = _written_tile(recipe) or upright.get(recipe)
-            if _is_high(tile) if own is None else tile != own:
-                turned.add((recipe, kind, tile))
-    return turned
+    own = own_tiles(rows, tiles)
+    keys = {(row.recipe, row.kind, row.tile) for row in rows if row.kind.endswith("gradient")}
+    return {
+        (recipe, kind, tile)
+        for recipe, kind, tile in keys
+        if (tile != own[recipe] if recipe in own else _is_high(tile))
+    }
+
+
+def own_tiles(
+    rows: Collection[LayerRow], recorded: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The tile that each recipe has itself, by its name in the tables, as far as it can be told.
+
+    Parameters
+    ----------
+    rows
+        Of layers.csv. A recipe under a name of someone's own has the tile that others than
+        gradients and weights were measured with; one that `parse` knows, the one it says.
+    recorded
+        What is known about the run, which comes before what the rows say.
+    """
+    upright = {row.recipe: row.tile for row in rows if row.kind in _UPRIGHT}
+    written = {recipe: _written_tile(recipe) for recipe in {row.recipe for row in rows}}
+    known = {recipe: tile for recipe, tile in written.items() if tile is not None}
+    return {**upright, **known, **(recorded or {})}
 
 
 def subject(kind: str, *, is_turned: bool) -> str:

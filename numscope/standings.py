@@ -6,7 +6,7 @@ ranks recipes, draws or measures.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
@@ -53,7 +53,7 @@ class Standing:
     sums: ErrorSums
 
 
-def standings(rows: Iterable[LayerRow]) -> list[Standing]:
+def standings(rows: Iterable[LayerRow], tiles: Mapping[str, str] | None = None) -> list[Standing]:
     """Where every recipe stands: by kind as charts are, then by recipe, then by layer.
 
     A gradient under a recipe whose tile is its own transpose, such as one scale for the whole
@@ -63,10 +63,12 @@ def standings(rows: Iterable[LayerRow]) -> list[Standing]:
     ----------
     rows
         Of layers.csv, in any order.
+    tiles
+        The recipes' own tiles, see `series.turned_tiles`.
     """
     groups: dict[tuple[str, str, str, int | None], list[LayerRow]] = {}
     ordered = sort_rows(rows)
-    turned = turned_tiles(ordered)
+    turned = turned_tiles(ordered, tiles)
     for row in ordered:
         groups.setdefault((row.kind, row.recipe, row.tile, row.layer), []).append(row)
     found = [

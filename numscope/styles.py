@@ -93,6 +93,16 @@ def render(figure: Figure, suffix: Format = "png") -> bytes:
     return content.getvalue()
 
 
+def shown_name(name: str, head: int, tail: int) -> str:
+    r"""Somebody's name as text of matplotlib's; of a long one the first and the last letters.
+
+    >>> shown_name("deepgemm", head=0, tail=4), shown_name("deep$gemm", head=4, tail=4)
+    ('…gemm', 'deep\\$gemm')
+    """
+    short = name if len(name) <= head + 1 + tail else f"{name[:head]}…{name[-tail:]}"
+    return short.replace("$", r"\$")
+
+
 def unit_of(tables: Sequence[Series]) -> Unit:
     """What x is counted in, the same for all tables."""
     if any(table.x_name == "step" for table in tables):

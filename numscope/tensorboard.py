@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from numscope.errors import MissingExtra, ResultsError
+from numscope.recipe_folders import folder_names
 
 if TYPE_CHECKING:
     from numscope.series import Series
@@ -38,8 +39,10 @@ def write(folder: Path, tables: Sequence[Series]) -> list[Path]:
         ) from None
 
     written = []
+    folders = folder_names(table.recipe for table in tables)
     for recipe, layer in sorted({(table.recipe, n) for table in tables for n in table.layers}):
-        path = folder / run_name(recipe, layer) / "events.out.tfevents.0.numscope"
+        run = folder / folders[recipe] / f"layer_{layer:02}"  # so that they sort as numbers
+        path = run / "events.out.tfevents.0.numscope"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("wb") as file:
@@ -56,11 +59,6 @@ def write(folder: Path, tables: Sequence[Series]) -> list[Path]:
             raise ResultsError(f"cannot write {path}: {error.strerror}") from error
         written.append(path)
     return written
-
-
-def run_name(recipe: str, layer: int) -> str:
-    """The run's folder: layers of two digits or more sort as numbers."""
-    return f"{recipe.replace('*', 'all').replace(':', '_')}/layer_{layer:02}"
 
 
 def _scalars(tables: Sequence[Series], recipe: str, layer: int) -> list[tuple[int, str, float]]:

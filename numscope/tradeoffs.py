@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Literal
 
-from numscope.series import ZeroRows, subject, value_of
+from numscope.series import Distortion, ZeroRows, subject, value_of
 from numscope.standings import TRANSPOSE, Standing, middle
 from numscope.tables import csv_text
 from numscope.views import lost
@@ -63,7 +62,7 @@ class Tradeoff:
     layers
         Increasing.
     entries
-        Two or more, from few bits to many.
+        Two or more, in the order that they have in the tables of all kinds: see `tradeoffs`.
     """
 
     subject: str
@@ -80,13 +79,14 @@ class Tradeoff:
 def tradeoffs(
     standings: Iterable[Standing],
     *,
-    distortion: Literal["distortion", "cosine"] = "distortion",
+    distortion: Distortion = "distortion",
     zero_rows: ZeroRows = "skip",
     layers: Collection[int] | None = None,
 ) -> list[Tradeoff]:
     """A table for each kind that was measured with several recipes, in the order of the charts.
 
-    Recipes come in the same order in all of them: by bits in the first, then by name.
+    Recipes come in the same order in all of them: by their bits in the first kind that they have,
+    then by name. Weights have tiles of their own, and may have another order of bits.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def to_csv(table: Tradeoff) -> str:
 
 
 def _tradeoff(
-    kind: str, groups: list[list[Standing]], distortion: str, zero_rows: ZeroRows
+    kind: str, groups: list[list[Standing]], distortion: Distortion, zero_rows: ZeroRows
 ) -> Tradeoff:
     layers = tuple(sorted({each.layer or 0 for own in groups for each in own}))
     return Tradeoff(
@@ -143,7 +143,7 @@ def _tradeoff(
 
 
 def _entry(
-    own: list[Standing], layers: tuple[int, ...], distortion: str, zero_rows: ZeroRows
+    own: list[Standing], layers: tuple[int, ...], distortion: Distortion, zero_rows: ZeroRows
 ) -> Entry:
     kept = {each.layer: value_of(each.sums, distortion, zero_rows) for each in own}
     flushed = {each.layer: each.sums.underflow for each in own}

@@ -8,7 +8,8 @@ import pytest
 
 from numscope import charts, gallery, series
 from numscope.findings import find
-from numscope.gallery import chart_files, folder_name, tables_of, tradeoff_files
+from numscope.gallery import chart_files, folders_of, of_module, tables_of, tradeoff_files
+from numscope.recipe_folders import folder_name
 from numscope.standings import standings
 from numscope.tradeoffs import to_csv, tradeoffs
 from numscope.views import loss
@@ -171,6 +172,29 @@ def test_no_tables_are_no_files(drawn: Drawn) -> None:
 )
 def test_the_name_of_a_folder_holds_no_odd_characters(label: str, name: str) -> None:
     assert folder_name(label) == name
+    assert of_module(label, {"overview.png": b""}) == {f"module-{name}/overview.png": b""}
+
+
+def test_no_two_recipes_share_a_folder_whatever_the_case() -> None:
+    labels = ["ling_1x64_2", "Ling_1X64", "ling:1x64", "ling_1x64", "ling"]
+    folders = folders_of(labels)
+    assert folders == folders_of(labels[::-1])
+    assert folders == {
+        "Ling_1X64": "Ling_1X64/",
+        "ling": "ling/",
+        "ling:1x64": "ling_1x64_2/",
+        "ling_1x64": "ling_1x64_3/",
+        "ling_1x64_2": "ling_1x64_2_2/",
+    }
+
+
+def test_a_recipe_of_ones_own_keeps_its_charts_beside_one_of_much_the_same_name(
+    drawn: Drawn,
+) -> None:
+    both = [row("ling:1x64", label, kind="activation") for label in ("ling:1x64", "ling_1x64")]
+    files = chart_files(tables_of(layer_rows(*both)))
+    assert len(drawn) == 6
+    assert len([name for name in files if name.endswith(".png")]) == 6
 
 
 def test_charts_show_underflow_and_distortion() -> None:

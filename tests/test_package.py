@@ -34,10 +34,10 @@ ORDER = (
     *("shards", "parts", "runs", "strips", "outcomes", "analysis", "workers", "series"),
     *("standings", "findings", "rules", "recipe_files", "scores", "advice", "comparison"),
     *("views", "tradeoffs", "palette", "spacing", "axes", "legend", "styles", "charts"),
-    *("heatmaps", "recipe_charts", "report", "tensorboard", "gallery", "results", "merging"),
-    *("progress", "console", "logs", "batches", "recipe_pages", "recipe_tables", "inventory"),
-    *("__init__", "stopping", "streams", "options", "batch_options", "commands", "cli"),
-    "__main__",
+    *("heatmaps", "recipe_charts", "report", "recipe_folders", "tensorboard", "gallery"),
+    *("results", "merging", "progress", "console", "logs", "batches", "recipe_pages"),
+    *("recipe_tables", "inventory", "__init__", "stopping", "streams", "options"),
+    *("batch_options", "commands", "cli", "__main__"),
 )
 
 #: What looks downward all the same, inside a function: the names that a notebook wants are at the
@@ -255,11 +255,32 @@ assert x.tolist() == [[1.0, -2.0]]
 """
 
 
-ONE_CHART = """
+#: For each function that draws, as the first one of a process.
+ONE_CHART = {
+    "chart_files": """
 from numscope.gallery import chart_files
 from tests.stories import noise_only, tables
 assert chart_files(tables(noise_only(0))[:1])
-"""
+""",
+    "heatmap_files": """
+from numscope.gallery import heatmap_files
+from tests.stories import noise_only, tables
+assert heatmap_files(tables(noise_only(0))[:1], "heatmap")
+""",
+    "tradeoff_files": """
+from numscope.gallery import tradeoff_files
+from numscope.standings import standings
+from numscope.tradeoffs import tradeoffs
+from tests.examples import layer_rows, row
+assert tradeoff_files(tradeoffs(standings(layer_rows(row(), row("int8", "int8")))))
+""",
+    "comparison_files": """
+from numscope.comparison import Run
+from numscope.gallery import comparison_files
+from tests.stories import noise_only, tables
+assert comparison_files([Run(name, tuple(tables(noise_only(0))[:1])) for name in "ab"])
+""",
+}
 
 
 @pytest.fixture
@@ -365,17 +386,17 @@ def test_a_user_without_a_home_has_a_temporary_folder(
 
 
 @pytest.mark.parametrize(
-    ("unwritable", "is_temporary"),
+    ("name", "unwritable", "is_temporary"),
     [
-        ("HOME", True),
-        ("XDG_CACHE_HOME", True),
-        ("XDG_CONFIG_HOME", True),
-        ("MPLCONFIGDIR", True),
-        (None, False),
+        *((name, "HOME", True) for name in ONE_CHART),
+        ("chart_files", "XDG_CACHE_HOME", True),
+        ("chart_files", "XDG_CONFIG_HOME", True),
+        ("chart_files", "MPLCONFIGDIR", True),
+        ("chart_files", None, False),
     ],
 )
 def test_drawing_complains_of_no_place_that_cannot_be_written(
-    unwritable: str | None, is_temporary: bool, tmp_path: Path
+    name: str, unwritable: str | None, is_temporary: bool, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")  # that stops root, too
     (tmp_path / "tmp").mkdir()
@@ -384,7 +405,7 @@ def test_drawing_complains_of_no_place_that_cannot_be_written(
     if unwritable:
         environment[unwritable] = str(tmp_path / "file")
     done = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", ONE_CHART],
+        [sys.executable, "-c", ONE_CHART[name]],
         env=environment,
         cwd=tmp_path,
         capture_output=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,18 @@ def test_what_is_written_is_what_tensorboard_reads(tmp_path: Path) -> None:
         assert [each.step for each in scalars] == list(CHARTS[4].x)
         for each, value in zip(scalars, CHARTS[4].column(layer), strict=True):
             assert math.isclose(each.value, value, rel_tol=1e-7)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_recipe_is_one_folder_and_its_own(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="the extra tensorboard is not installed")
+    labels = ["e4m3:1x*:scale_from=amax/max", "e4m3_1xall_scale_from=amax_max"]
+    paths = write(tmp_path, [replace(CHARTS[0], recipe=label) for label in labels])
+    assert len(set(paths)) == 10
+    assert {path.parent.parent.relative_to(tmp_path).as_posix() for path in paths} == {
+        "e4m3_1xall_scale_from=amax_max",
+        "e4m3_1xall_scale_from=amax_max_2",
+    }
 
 
 @pytest.mark.filterwarnings("ignore")

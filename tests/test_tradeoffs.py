@@ -7,6 +7,7 @@ import io
 import math
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from numscope.results import Results
 from numscope.standings import Standing, standings
 from numscope.tables import LayerRow, Row
 from numscope.tradeoffs import Losses, Tradeoff, to_csv, tradeoffs
+from numscope.written import parse, weight_tile
 from tests.examples import Call, gradient, layer_rows, row, save_dump
 
 NAN = math.nan
@@ -38,10 +40,12 @@ def _sums(flushed: int, cosines: float, *, rows: int = 8, zero_rows: int = 0) ->
 
 
 def _rows(recipe: str, kind: str = "activation") -> list[Row]:
-    """Two steps of two layers."""
+    """Two steps of two layers, weights with the recipe's tile for them."""
     places: list[dict[str, Any]] = [{"layer": n, "step": m} for n in (0, 4) for m in (0, 2)]
+    base = parse(recipe)
+    used = str(replace(base, tile=weight_tile(base))) if kind == "weight" else recipe
     return [
-        row(recipe, recipe, _sums(sum(at.values()), 8 - sum(at.values())), kind=kind, **at)
+        row(used, recipe, _sums(sum(at.values()), 8 - sum(at.values())), kind=kind, **at)
         for at in places
     ]
 
@@ -64,7 +68,7 @@ def test_a_layers_value_is_that_of_the_whole_run() -> None:
         assert entry.loss.values == (2 / 16, 10 / 16)
 
 
-def test_recipes_come_by_bits_then_by_name_and_alike_in_all_kinds() -> None:
+def test_recipes_come_by_bits_in_the_first_kind_then_by_name_and_alike_in_all() -> None:
     recipes = ["ling", "int8", "te-tensor", "mx-e2m1", "te-nvfp4"]
     kinds = ["weight", "gradient", "activation"]
     rows = [each for recipe in recipes for kind in kinds for each in _rows(recipe, kind)]
@@ -79,6 +83,8 @@ def test_recipes_come_by_bits_then_by_name_and_alike_in_all_kinds() -> None:
     assert [entry.bits for entry in found[0].entries] == [4.25, 4.5, 8.0, 8.25, 8.25]
     assert [entry.recipe for entry in found[1].entries] == ordered
     assert [entry.recipe for entry in found[2].entries] == ordered
+    of_weights = [entry.bits for entry in found[2].entries]
+    assert of_weights == [4.25, 4 + 8 / 256, 8.0, 8 + 32 / 128**2, 8 + 32 / 128**2]
 
 
 def test_a_kind_of_one_recipe_has_no_table() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,7 +14,7 @@ from numscope.commands.rows import chosen_rows
 from numscope.options import Command, LocalPath, choosing, results_argument, verbosity
 
 if TYPE_CHECKING:
-    from numscope.advice import Trial
+    from numscope.advice import Per, Trial
     from numscope.ranges import Ranges
     from numscope.results import Results
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 def advise(
     results: Path,
     tolerance: str,
-    per: Literal["step", "run"],
+    per: Per,
     layers: Ranges | None,
     kinds: tuple[str, ...] | None,
     module: str | None,
@@ -79,10 +79,10 @@ def advise(
 
     folder = Results(results)
     written = folder.beside_tables(out or results / "advise.csv")
-    rows = chosen_rows(folder, module=module, kinds=kinds, layers=layers)
+    rows, tiles = chosen_rows(folder, module=module, kinds=kinds, layers=layers)
     chosen = [row for row in rows if layers is None or row.layer in layers]
     rules = parse_all(tolerance, sorted({row.recipe for row in chosen}))
-    tried = advice.trials(standings(chosen), rules, per)
+    tried = advice.trials(standings(chosen, tiles), rules, per)
     found = advice.by_layer(tried)
     writing.write_text(written, advice.to_csv(found))
     if as_json:

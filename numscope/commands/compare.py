@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +15,7 @@ from numscope.options import Command, LocalPath, verbosity
 
 if TYPE_CHECKING:
     from numscope.comparison import Run
+    from numscope.styles import Format
 
 
 @click.command(cls=Command)
@@ -48,7 +49,7 @@ def compare(
     out: Path,
     recipe: str | None,
     tolerance: int | None,
-    suffix: Literal["png", "svg", "pdf"],
+    suffix: Format,
     *,
     quiet: bool,
     verbose: bool,  # noqa: ARG001 (all commands take it)
@@ -94,7 +95,9 @@ def _runs(results: Sequence[Path], recipe: str | None) -> list[Run]:
 
     runs = []
     for folder in results:
-        rows = Results(folder).layer_rows()
+        held = Results(folder)
+        rows = held.layer_rows()
+        tiles = held.own_tiles(rows)
         labels = sorted({row.recipe for row in rows})
         if recipe is not None:
             rows = [row for row in rows if row.recipe == recipe]
@@ -103,6 +106,6 @@ def _runs(results: Sequence[Path], recipe: str | None) -> list[Run]:
             raise NothingToDo(f"no recipe {recipe!r}: {known}")
         if recipe is None and len(labels) > 1:
             raise UsageError(f"{known}; choose one with --recipe")
-        found = tables_of(rows)
-        runs.append(Run(str(folder), tuple(found), tuple(find(found, rows))))
+        found = tables_of(rows, tiles=tiles)
+        runs.append(Run(str(folder), tuple(found), tuple(find(found, rows, tiles))))
     return runs

@@ -45,7 +45,9 @@ def export(
 
     if tensorboard is None:
         raise UsageError("say what to export to: --tensorboard DIR")
-    charts = tables_of(Results(results).layer_rows())
+    folder = Results(results)
+    rows = folder.layer_rows()
+    charts = tables_of(rows, tiles=folder.own_tiles(rows))
     if not charts:
         raise NothingToDo(f"{results} has no tensor with a layer number: nothing to export")
     written = write(tensorboard, charts)

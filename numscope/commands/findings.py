@@ -36,11 +36,13 @@ def findings(results: Path, *, as_json: bool, quiet: bool, verbose: bool) -> Non
     from numscope.gallery import tables_of
     from numscope.results import Results
 
-    rows = Results(results).layer_rows()
-    charts = tables_of(rows)
+    folder = Results(results)
+    rows = folder.layer_rows()
+    tiles = folder.own_tiles(rows)
+    charts = tables_of(rows, tiles=tiles)
     if not charts:
         raise NothingToDo(f"{results} has no tensor with a layer number: nothing to judge")
-    found = find(charts, rows)
+    found = find(charts, rows, tiles)
     if as_json:
         click.echo(json_text.text([to_json(each) for each in found], indent=2))
     else:

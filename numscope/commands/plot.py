@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,7 @@ from numscope.options import Command, choosing, results_argument, verbosity
 
 if TYPE_CHECKING:
     from numscope.ranges import Ranges
+    from numscope.series import Distortion, ZeroRows
 
 
 @click.command(cls=Command)
@@ -85,8 +86,8 @@ def plot(
     kinds: tuple[str, ...] | None,
     recipe: str | None,
     module: str | None,
-    distortion: Literal["distortion", "cosine"],
-    zero_rows: Literal["skip", "zero", "one"],
+    distortion: Distortion,
+    zero_rows: ZeroRows,
     smooth: int,
     *,
     is_loss: bool,
@@ -110,9 +111,9 @@ def plot(
     from numscope.findings import find
     from numscope.gallery import (
         chart_files,
-        folder_name,
         folders_of,
         heatmap_files,
+        of_module,
         tables_of,
         tradeoff_files,
     )
@@ -121,15 +122,15 @@ def plot(
     from numscope.tradeoffs import tradeoffs
 
     folder = Results(results)
-    rows = chosen_rows(folder, module=module, kinds=kinds, layers=layers)
+    rows, tiles = chosen_rows(folder, module=module, kinds=kinds, layers=layers)
     folders = folders_of(row.recipe for row in rows)
     if recipe is not None:
         rows = of_recipe(rows, recipe, folder)
     meant: dict[str, Any] = {"distortion": distortion, "zero_rows": zero_rows}
-    charts = tables_of(rows, **meant)
+    charts = tables_of(rows, tiles=tiles, **meant)
     if not charts:
         raise NothingToDo(f"{results} has no tensor with a layer number: nothing to draw")
-    found = find(charts, rows) if mark_findings else []
+    found = find(charts, rows, tiles) if mark_findings else []
     shared: dict[str, Any] = {"folders": folders, "layers": layers, "is_loss": is_loss}
     files = chart_files(charts, smooth=smooth, findings=found, **shared, **look)
     look.pop("xscale")
@@ -138,9 +139,9 @@ def plot(
     if has_multiples:
         files |= heatmap_files(charts, "layers", **shared, **look)
     look.pop("yscale")
-    files |= tradeoff_files(tradeoffs(standings(rows), layers=layers, **meant), **look)
-    if module is not None:  # they are not the run's charts, but beside them
-        files = {f"module-{folder_name(module)}/{name}": files[name] for name in files}
+    files |= tradeoff_files(tradeoffs(standings(rows, tiles), layers=layers, **meant), **look)
+    if module is not None:
+        files = of_module(module, files)
     written = folder.keep_charts(files)
     with answering() as answer:
         if verbose:

@@ -37,7 +37,7 @@ def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_ch
     from numscope.findings import find, text, to_csv
     from numscope.gallery import chart_files, tables_of, tradeoff_files
     from numscope.recipe_tables import print_scores
-    from numscope.results import FINDINGS, RUN
+    from numscope.results import FINDINGS, RUN, recorded_tiles
     from numscope.standings import standings
     from numscope.tradeoffs import tradeoffs
 
@@ -46,12 +46,13 @@ def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_ch
     if not merged.layers:
         files = amounts.counted(len(plan.files), "dump file")
         raise NothingToDo(f"nothing could be read of {files}")
-    charts = tables_of(merged.layers)
+    tiles = recorded_tiles(plan.facts)
+    charts = tables_of(merged.layers, tiles=tiles)
     results.forget_parts(but=[file.path for file in plan.files])
     results.forget_leftovers()
-    found = find(charts, merged.layers)
+    found = find(charts, merged.layers, tiles)
     results.keep_findings(text(found, charts), to_csv(found))
-    standing = standings(merged.layers)
+    standing = standings(merged.layers, tiles)
     compared = scores.scores(standing)
     results.keep_recipes(scores.to_csv(compared))
     drawn = chart_files(charts) | tradeoff_files(tradeoffs(standing)) if has_charts else {}

@@ -47,13 +47,14 @@ def report(results: Path, out: Path | None, *, quiet: bool, verbose: bool) -> No
     folder = Results(results)
     written = folder.beside_tables(out or results / "report.html")
     rows = folder.layer_rows()
-    charts = tables_of(rows)
+    tiles = folder.own_tiles(rows)
+    charts = tables_of(rows, tiles=tiles)
     if not charts:
         raise NothingToDo(f"{results} has no tensor with a layer number: nothing to report")
-    beside = tradeoffs(standings(rows))
+    beside = tradeoffs(standings(rows, tiles))
     files = tradeoff_files(beside, dpi=_DPI)
     pictures = {each.subject: files[f"{each.name}.png"] for each in beside}
-    text = page(charts, find(charts, rows), folder.run_facts(), pictures)
+    text = page(charts, find(charts, rows, tiles), folder.run_facts(), pictures)
     writing.write_text(written, text)
     if not quiet:
         with answering() as answer:

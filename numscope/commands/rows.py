@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from numscope.errors import NothingToDo
 
@@ -14,13 +14,20 @@ if TYPE_CHECKING:
     from numscope.tables import LayerRow
 
 
+class Chosen(NamedTuple):
+    """Rows of layers.csv, and the recipes' own tiles, which some of the rows may not tell."""
+
+    rows: list[LayerRow]
+    tiles: Mapping[str, str]
+
+
 def chosen_rows(
     folder: Results,
     *,
     module: str | None = None,
     kinds: tuple[str, ...] | None = None,
     layers: Ranges | None = None,
-) -> list[LayerRow]:
+) -> Chosen:
     """The rows of these modules and kinds; all layers, of which some of `layers` are there.
 
     Raises
@@ -33,6 +40,7 @@ def chosen_rows(
 
     name = folder.folder
     rows = folder.layer_rows()
+    tiles = folder.own_tiles(rows)
     if module is not None:
         chosen = [row for row in folder.tensor_rows() if matches_module(row.module, module)]
         rows = tables.merge_layers(chosen)
@@ -46,7 +54,7 @@ def chosen_rows(
         text = ", ".join(map(str, present)) or "none"
         found = any(layer in layers for layer in present)
         _require(found, f"none of these layers in {name}; it has {text}")
-    return rows
+    return Chosen(rows, tiles)
 
 
 def of_recipe(rows: Sequence[LayerRow], recipe: str, folder: Results) -> list[LayerRow]:

@@ -14,7 +14,7 @@ from numscope.findings.rhythm import expected
 from numscope.series import subject, turned_tiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from numscope.series import Series, XName
     from numscope.tables import LayerRow
@@ -72,7 +72,9 @@ def non_finite(rows: Sequence[LayerRow], x_name: XName) -> list[Finding]:
     ]
 
 
-def missing_points(tables: Sequence[Series], rows: Sequence[LayerRow]) -> list[Finding]:
+def missing_points(
+    tables: Sequence[Series], rows: Sequence[LayerRow], tiles: Mapping[str, str] | None = None
+) -> list[Finding]:
     """What is not there: a finding for all subjects that miss the same points.
 
     A point is missing where other layers have one, where other charts have one that otherwise have
@@ -84,9 +86,11 @@ def missing_points(tables: Sequence[Series], rows: Sequence[LayerRow]) -> list[F
         Of one recipe.
     rows
         Of layers.csv; a point that has a row there is not missing, whatever its value.
+    tiles
+        As the tables were made with.
     """
     x_name = tables[0].x_name if tables else "tokens"
-    turned = turned_tiles(rows)
+    turned = turned_tiles(rows, tiles)
     there = {
         (subject(row.kind, is_turned=key in turned), row.tile, _x(row, x_name), row.layer)
         for row in rows

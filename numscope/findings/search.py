@@ -10,7 +10,7 @@ from numscope.findings.finding import Finding, Kind, least_difference, listed
 from numscope.findings.lines import FEWEST_POINTS, lines_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numscope.series import Series
     from numscope.tables import LayerRow
@@ -21,7 +21,11 @@ _COUNTS = {"saturation present", "overflow present", "non-finite present", "miss
 _RESTLESS = 50
 
 
-def find(tables: Sequence[Series], rows: Sequence[LayerRow] = ()) -> list[Finding]:
+def find(
+    tables: Sequence[Series],
+    rows: Sequence[LayerRow] = (),
+    tiles: Mapping[str, str] | None = None,
+) -> list[Finding]:
     """Everything that stands out in the charts of one run, the most important first.
 
     The charts in which nothing does are named by one finding of the kind `flat`, those with too few
@@ -33,12 +37,15 @@ def find(tables: Sequence[Series], rows: Sequence[LayerRow] = ()) -> list[Findin
         The charts' tables, of one or several recipes.
     rows
         Of layers.csv, for what no chart shows: saturated, overflowing and non-finite values.
+    tiles
+        The recipes' own tiles, as the tables were made with; see `series.turned_tiles`.
     """
     found: list[Finding] = []
     for recipe in dict.fromkeys(table.recipe for table in tables):
         own = [table for table in tables if table.recipe == recipe]
         found += _shapes(own)
-        found += presence.missing_points(own, [row for row in rows if row.recipe == recipe])
+        known = [row for row in rows if row.recipe == recipe]
+        found += presence.missing_points(own, known, tiles)
     if tables:
         known = [row for row in rows if row.layer is not None]
         found += presence.saturation(known, tables[0].x_name)
