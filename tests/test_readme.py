@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
+import io
 import re
 import shlex
 import shutil
 from dataclasses import fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +23,7 @@ from numscope.cli import cli, run
 from numscope.dumps.files import FILE_FORMATS, FileFormat
 from numscope.formats import FORMATS
 from numscope.tables import Measured
-from tests.examples import REPOSITORY, SAMPLE_DUMPS, save_dump
+from tests.examples import REPOSITORY, SAMPLE_DUMPS, Outcome, save_dump
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
@@ -90,25 +93,33 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def ran(folder: Path) -> dict[str, Outcome]:
+    """What each command leaves behind, all run one after the other in that folder."""
+    found = {}
+    with contextlib.chdir(folder):
+        for command in COMMANDS:
+            program, *arguments = shlex.split(command, comments=True)
+            assert program == "numscope"
+            if find_spec(EXTRAS.get(arguments[0], "numscope")) is None:
+                continue
+            out, err = io.StringIO(), io.StringIO()
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                code = run(arguments)
+            found[command] = Outcome(code, out.getvalue(), err.getvalue())
+    return found
+
+
 def _stripped(text: str) -> str:
     """The text without blanks at the ends of its lines."""
     return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_commands_run_one_after_the_other(
-    command: str,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(folder)
-    program, *arguments = shlex.split(command, comments=True)
-    assert program == "numscope"
-    if arguments[0] in EXTRAS:
-        pytest.importorskip(EXTRAS[arguments[0]], reason="that extra is not installed")
-    code = run(arguments)
-    out, err = capsys.readouterr()
+def test_the_commands_run_one_after_the_other(command: str, ran: dict[str, Outcome]) -> None:
+    if command not in ran:
+        pytest.skip("that extra is not installed")
+    code, out, err = ran[command]
     assert code == 0, err
     assert out
     if command == "numscope analyze sample_dumps":
@@ -123,8 +134,8 @@ def test_the_commands_run_one_after_the_other(
         assert _stripped(out) == shown_whole
 
 
+@pytest.mark.usefixtures("ran")
 def test_the_results_folder_holds_what_is_drawn(folder: Path) -> None:
-    # Made by the commands above.
     (tree,) = [block.text for block in BLOCKS if block.text.startswith("numscope-out/\n")]
     names = [line.split()[0] for line in tree.splitlines()[1:]]
     assert names
