@@ -173,10 +173,6 @@ def test_the_name_of_a_folder_holds_no_odd_characters(label: str, name: str) -> 
     assert folder_name(label) == name
 
 
-def test_charts_show_underflow_and_distortion() -> None:
-    assert gallery.METRICS == ("underflow", "distortion")
-
-
 @pytest.mark.parametrize(
     ("suffix", "head"), [("png", b"\x89PNG\r\n"), ("svg", b"<?xml"), ("pdf", b"%PDF-")]
 )
