@@ -271,12 +271,16 @@ def recipe_files(command: F) -> F:
     )(command)
 
 
-def verbosity(command: F) -> F:
-    """`--quiet` and `--verbose`."""
-    return with_options(
+def verbosity(
+    *,
+    quiet: str = "Say nothing but errors.",
+    verbose: str = "Changes nothing: there is no more to say.",
+) -> Callable[[F], F]:
+    """`--quiet` and `--verbose`, which all commands take, and what they do to this one."""
+    return lambda command: with_options(
         command,
-        click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors."),
-        click.option("-v", "--verbose", is_flag=True, help="Say more: every remark."),
+        click.option("-q", "--quiet", is_flag=True, help=quiet),
+        click.option("-v", "--verbose", is_flag=True, help=verbose),
     )
 
 

@@ -197,10 +197,6 @@ def test_a_recipe_of_ones_own_keeps_its_charts_beside_one_of_much_the_same_name(
     assert len([name for name in files if name.endswith(".png")]) == 6
 
 
-def test_charts_show_underflow_and_distortion() -> None:
-    assert gallery.METRICS == ("underflow", "distortion")
-
-
 @pytest.mark.parametrize(
     ("suffix", "head"), [("png", b"\x89PNG\r\n"), ("svg", b"<?xml"), ("pdf", b"%PDF-")]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import io
 import re
@@ -91,6 +92,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (recipes,) = [block.text for block in BLOCKS if block.language == "toml"]
     (folder / "recipes.toml").write_text(recipes, encoding="utf-8")
     return folder
+
+
+@pytest.fixture(scope="module")
+def ran(folder: Path) -> dict[str, Outcome]:
+    """What each command leaves behind, all run one after the other in that folder."""
+    found = {}
+    with contextlib.chdir(folder):
+        for command in COMMANDS:
+            program, *arguments = shlex.split(command, comments=True)
+            assert program == "numscope"
+            if find_spec(EXTRAS.get(arguments[0], "numscope")) is None:
+                continue
+            out, err = io.StringIO(), io.StringIO()
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                code = run(arguments)
+            found[command] = Outcome(code, out.getvalue(), err.getvalue())
+    return found
 
 
 def _stripped(text: str) -> str:

@@ -44,7 +44,10 @@ if TYPE_CHECKING:
     help="The table, advise.csv in RESULTS by default.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Answer as a JSON list, for scripts.")
-@verbosity
+@verbosity(
+    quiet="Say nothing but errors, and what --json asks for.",
+    verbose="Show each layer apart.",
+)
 def advise(
     results: Path,
     tolerance: str,

@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 @reading
 @batch
 @click.option("--no-charts", is_flag=True, help="Write the tables only.")
-@verbosity
+@verbosity(verbose="Say every remark and error, however many are alike.")
 @click.pass_context
 def analyze(
     ctx: click.Context,

@@ -33,7 +33,10 @@ FAILED = 1
     help='A file with rules = ["underflow<0.01", ...]; can be repeated.',
 )
 @click.option("--json", "as_json", is_flag=True, help="Answer as a JSON list, an object per rule.")
-@verbosity
+@verbosity(
+    quiet="Say nothing but which rules fail, and errors.",
+    verbose="Say which rules are kept, too.",
+)
 @click.pass_context
 def check(
     ctx: click.Context,

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Format of the pictures.",
 )
-@verbosity
+@verbosity()
 def compare(
     results: Sequence[Path],
     out: Path,

@@ -20,7 +20,7 @@ from numscope.options import Command, LocalPath, results_argument, verbosity
     metavar="DIR",
     help="Write scalars for TensorBoard into this folder.",
 )
-@verbosity
+@verbosity()
 def export(
     results: Path,
     tensorboard: Path | None,

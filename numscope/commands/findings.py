@@ -20,7 +20,10 @@ from numscope.options import Command, results_argument, verbosity
     is_flag=True,
     help="Answer as a JSON list of objects, all of them.",
 )
-@verbosity
+@verbosity(
+    quiet="Changes nothing: there is nothing to say but the answer.",
+    verbose="Show all findings, not the most important ones only.",
+)
 def findings(results: Path, *, as_json: bool, quiet: bool, verbose: bool) -> None:  # noqa: ARG001
     """Say what stands out in RESULTS: peaks, dips, shifts, drifts, odd layers and more.
 

@@ -18,7 +18,7 @@ from numscope.options import Command, results_argument, verbosity
 @results_argument
 @click.option("--no-charts", is_flag=True, help="Write the tables only.")
 @logging
-@verbosity
+@verbosity(verbose="Say every remark and error, however many are alike.")
 def merge(results: Path, *, no_charts: bool, log_json: bool, quiet: bool, verbose: bool) -> None:
     """Make the tables and charts of RESULTS from what the shards of a run have measured.
 

@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     help="For the screen, or with serifs, framed and of 300 dpi for paper.",
 )
 @click.option("--dpi", type=click.IntRange(20, 2400), help="Resolution instead of the style's.")
-@verbosity
+@verbosity(verbose="Show the worst point of each chart, too.")
 def plot(
     results: Path,
     layers: Ranges | None,

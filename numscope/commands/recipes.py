@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @click.argument("recipe", required=False, type=RecipeType())
 @recipe_files
-@verbosity
+@verbosity(
+    quiet="Changes nothing: there is nothing to say but the answer.",
+    verbose="Show the source of each recipe in the list, too.",
+)
 def recipes(
     recipe: tuple[str, Recipe] | None,
     own: Mapping[str, Recipe],

@@ -24,7 +24,7 @@ _DPI = 110
     metavar="FILE.html",
     help="The page, report.html in RESULTS by default.",
 )
-@verbosity
+@verbosity()
 def report(results: Path, out: Path | None, *, quiet: bool, verbose: bool) -> None:  # noqa: ARG001
     """Write RESULTS as one HTML page: interactive charts, findings, heatmaps, tables, provenance.
 

@@ -29,7 +29,10 @@ from numscope.options import Command, DumpPlace, reading, verbosity
     is_flag=True,
     help="Every tensor, a line or object each.",
 )
-@verbosity
+@verbosity(
+    quiet="Say nothing but the answer and errors.",
+    verbose="Say every remark and error, however many are alike.",
+)
 def scan(
     dump: str,
     *,
