@@ -179,6 +179,7 @@ def connected(
                 threads_per_worker=threads,
                 memory_limit=None,
                 dashboard_address=None,
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # any port that is free
                 silence_logs=logging.CRITICAL,
             ) as cluster,
             Client(cluster) as client,

@@ -747,7 +747,7 @@ def test_the_same_run_again_replaces_its_results(call: Call, folder: Path) -> No
     [
         (
             ["--tile", "0x128"],
-            "'--tile': tile 0x128 is not possible: rows and columns are 1 or more, or the whole",
+            "'--tile': tile 0x128 is not possible: rows and columns are integers of 1 or more",
         ),
         (
             ["--tile", "128"],

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -271,6 +273,15 @@ def test_an_item_that_a_worker_fails_at_costs_no_other() -> None:
         3: "a Dask worker failed at it: MemoryError",
         5: "a Dask worker failed at it: RuntimeError: too hot",
     }
+
+
+def test_another_cluster_on_the_machine_is_in_nobodys_way() -> None:
+    with socket.socket() as other:
+        with suppress(OSError):  # there is another one indeed
+            other.bind(("", 8787))
+            other.listen()
+        with connected(None, None, 1) as cluster:
+            assert list(cluster.map(abs, [-1], lambda *_: 0)) == [1]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import io
 import re
 import shlex
 import shutil
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
@@ -114,22 +113,6 @@ def ran(folder: Path) -> dict[str, Outcome]:
 def _stripped(text: str) -> str:
     """The text without blanks at the ends of its lines."""
     return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
-
-
-@pytest.fixture(scope="module")
-def ran(folder: Path) -> dict[str, Outcome]:
-    """What came of each command: they run one after the other, once, whatever is asked for."""
-    found = {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        for command in COMMANDS:
-            program, *arguments = shlex.split(command, comments=True)
-            assert program == "numscope"
-            if find_spec(EXTRAS.get(arguments[0], "numscope")):
-                with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
-                    code = run(arguments)
-                found[command] = Outcome(code, out.getvalue(), err.getvalue())
-    return found
 
 
 @pytest.mark.parametrize("command", COMMANDS)
