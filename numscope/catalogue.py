@@ -28,6 +28,8 @@ class NamedRecipe(NamedTuple):
         Whose it is.
     differs
         What sets it apart from its neighbours.
+    weight
+        The entry that weights are quantized by, where they have more than another tile; or `""`.
     """
 
     family: str
@@ -36,6 +38,7 @@ class NamedRecipe(NamedTuple):
     formula: str
     source: str
     differs: str
+    weight: str = ""
 
 
 _BLOCK, _TENSOR, _ROW, _MX = (128, 128), (None, None), (1, None), (1, 32)
@@ -141,7 +144,8 @@ NAMED: dict[str, NamedRecipe] = {
         _BLOCK,
         "s = max(fl(amax/max), 1e-30); x/s is rounded to nearest even",
         "linghe, linghe/tools/util.py, torch_group_quant",
-        "divides by the scale where others multiply; the floor is far below deepgemm's",
+        "divides by the scale where others multiply; the floor is far below deepgemm's, and linghe"
+        " has none for its own square tiles: scale_floor=0",
     ),
     "linghe-pow2": NamedRecipe(
         "fp8",
@@ -289,8 +293,9 @@ NAMED: dict[str, NamedRecipe] = {
         Recipe("mxint8", _MX, **_E8M0),
         _MX,
         _FLOOR,
-        f"{_OCP}; microxcaling, gfloat",
-        "equal steps of 2^-6 of the scale: the best precision near amax, the least range",
+        f"{_OCP}; microxcaling",
+        "equal steps of 2^-6 of the scale: the best precision near amax, the least range; gfloat"
+        " has a code for -2 of the scale, too: overflow=asymmetric",
     ),
     "mx-e4m3-rceil": NamedRecipe(
         "mx",
@@ -353,6 +358,7 @@ NAMED: dict[str, NamedRecipe] = {
         "S = 448*6/amax of the tensor; b = e4m3(amax*(S*fl(1/6))); x*fl(1/(b*fl(1/S))) is rounded",
         _TE_NVFP4,
         "E4M3 scales below one float32 scale per tensor; mx-e2m1 has only powers of two",
+        weight="te-nvfp4-2d",
     ),
     "te-nvfp4-2d": NamedRecipe(
         "nvfp4",

@@ -20,7 +20,7 @@ from numscope.dumps.summaries import nbytes_of
 from numscope.errors import NothingToDo, UsageError
 from numscope.ranges import Ranges
 from numscope.recipes import Recipe, Tile
-from numscope.written import fields_text, parse, weight_tile
+from numscope.written import fields_text, parse, weight_recipe
 
 DEFAULT_KINDS: tuple[Kind, ...] = ("activation", "gradient")
 
@@ -97,10 +97,7 @@ def schemes(
         else {str(base): base for base in map(parse, recipes)}
     )
     if not tiles:
-        return [
-            Scheme(label, base, replace(base, tile=weight_tile(base)))
-            for label, base in bases.items()
-        ]
+        return [Scheme(label, base, weight_recipe(base)) for label, base in bases.items()]
     turned = {
         _label_with(label, base, tile): replace(base, tile=tile)
         for label, base in bases.items()

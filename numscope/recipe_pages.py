@@ -132,7 +132,8 @@ def _facts(recipe: Recipe, label: str) -> dict[str, str]:
             "formula": entry.formula,
             "what is special": entry.differs,
             "source": entry.source,
-            "weights": replace(recipe, tile=entry.weight_tile).tile_text,
+            "weights": replace(recipe, tile=entry.weight_tile).tile_text
+            + (f", as {entry.weight}" if entry.weight else ""),
         }
     return facts | {
         "tile": recipe.tile_text,
@@ -146,7 +147,7 @@ def _facts(recipe: Recipe, label: str) -> dict[str, str]:
 
 
 def _neighbours(recipe: Recipe) -> dict[str, dict[str, object]]:
-    """The named recipes that differ in few fields, by name, and their values of those."""
+    """The named recipes that differ in few fields, or the nearest, with their values of those."""
     found: dict[str, dict[str, object]] = {}
     for name, entry in NAMED.items():
         changes = {
@@ -156,6 +157,7 @@ def _neighbours(recipe: Recipe) -> dict[str, dict[str, object]]:
         }
         if "tile" in changes:
             changes["tile"] = entry.recipe.tile_text
-        if 0 < len(changes) <= _MOST_CHANGES:
+        if changes:
             found[name] = changes
-    return found
+    most = max(_MOST_CHANGES, min(map(len, found.values())))
+    return {name: changes for name, changes in found.items() if len(changes) <= most}

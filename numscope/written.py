@@ -162,10 +162,12 @@ def parse_tile(written: str) -> Tile:
     return checked_tile((rows, cols))
 
 
-def weight_tile(recipe: Recipe) -> Tile:
-    """The tile for weights: that of the named recipe, or the recipe's own if it has no name."""
+def weight_recipe(recipe: Recipe) -> Recipe:
+    """The recipe for weights: that of the named recipe, or the recipe itself if it has no name."""
     entry = NAMED.get(str(recipe))
-    return entry.weight_tile if entry else recipe.tile
+    if entry is None:
+        return recipe
+    return NAMED[entry.weight].recipe if entry.weight else replace(recipe, tile=entry.weight_tile)
 
 
 def _option(option: str) -> tuple[str, Any]:

@@ -18,7 +18,7 @@ from numscope.catalogue import ALIASES, FAMILIES, NAMED, family
 from numscope.choices import CHOICES
 from numscope.errors import RecipeError
 from numscope.formats import FORMATS
-from numscope.written import changed, fields_text, parse, weight_tile
+from numscope.written import changed, fields_text, parse, weight_recipe
 from tests.strategies import detailed_recipes
 
 
@@ -132,8 +132,14 @@ def test_a_named_recipe_is_written_as_its_name(name: str) -> None:
     assert str(recipe) == name
     assert parse(name.upper()) == recipe
     assert parse(f"{name}:{recipe.tile_text}") == recipe
-    assert weight_tile(recipe) == NAMED[name].weight_tile
+    assert weight_recipe(recipe).tile == NAMED[name].weight_tile
     Recipe.transpose.fget(recipe)  # type: ignore[attr-defined]
+
+
+def test_weights_have_the_recipes_tile_for_them_or_a_recipe_of_their_own() -> None:
+    assert weight_recipe(parse("ling")) == parse("ling:128x128")
+    assert weight_recipe(parse("ling:1x64")) == parse("ling:1x64")
+    assert weight_recipe(parse("te-nvfp4")) == parse("te-nvfp4-2d") != parse("te-nvfp4:16x16")
 
 
 def test_no_two_names_are_the_same_recipe() -> None:

@@ -7,7 +7,6 @@ import io
 import math
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from numscope.results import Results
 from numscope.standings import Standing, standings
 from numscope.tables import LayerRow, Row
 from numscope.tradeoffs import Losses, Tradeoff, to_csv, tradeoffs
-from numscope.written import parse, weight_tile
+from numscope.written import parse, weight_recipe
 from tests.examples import Call, gradient, layer_rows, row, save_dump
 
 NAN = math.nan
@@ -43,7 +42,7 @@ def _rows(recipe: str, kind: str = "activation") -> list[Row]:
     """Two steps of two layers, weights with the recipe's tile for them."""
     places: list[dict[str, Any]] = [{"layer": n, "step": m} for n in (0, 4) for m in (0, 2)]
     base = parse(recipe)
-    used = str(replace(base, tile=weight_tile(base))) if kind == "weight" else recipe
+    used = str(weight_recipe(base)) if kind == "weight" else recipe
     return [
         row(used, recipe, _sums(sum(at.values()), 8 - sum(at.values())), kind=kind, **at)
         for at in places
