@@ -5,6 +5,7 @@ Nothing here knows what the function does. Dask is imported by the functions tha
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import math
@@ -187,11 +188,26 @@ def connected(
             yield Cluster(client, "this machine", say)
         return
     try:
+        asyncio.run(asyncio.wait_for(_greet(scheduler), _PATIENCE))
         client = Client(scheduler, timeout=_PATIENCE)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # whatever listens there may answer anything
         raise EngineError(f"no Dask scheduler answers at {scheduler}") from error
     with client:
         yield Cluster(client, scheduler, say)
+
+
+async def _greet(address: str) -> None:
+    """Exchange what tells a Dask scheduler from all else; a `Client` would wait for ever."""
+    from distributed.comm import connect  # noqa: PLC0415 (an extra)
+    from distributed.security import Security  # noqa: PLC0415 (an extra)
+
+    arguments = Security().get_connection_args("client")
+    comm = await connect(address, timeout=_PATIENCE, **arguments)
+    try:
+        await comm.write({"op": "identity", "reply": True})
+        await comm.read()
+    finally:
+        comm.abort()
 
 
 def _address_in(file: Path) -> str:

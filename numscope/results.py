@@ -75,7 +75,8 @@ class Results:
             If it cannot be written.
         """
         text = json_text.text(facts, indent=2, is_ascii=False) + "\n"
-        writing.write_text(self.folder / RUN, text)
+        # Without it the parts would be nobody's.
+        writing.write_text(self.folder / RUN, text, durable=True)
 
     def keep_findings(self, text: str, table: str) -> None:
         """Write findings.md and findings.csv.

@@ -30,6 +30,7 @@ _STALE_SECONDS = 3600.0
 _PLAN = re.compile(r"[0-9a-f]{24}\.json")
 _NOTE = re.compile(r"shard-(\d+)-of-(\d+)\.json")
 _UNREADABLE = (OSError, ValueError, TypeError, LookupError, RecursionError)
+_GONE = "it was gone when the last shard began; run those again that began before"
 _COLUMNS = tuple(each.name for each in fields(Origin))
 
 
@@ -187,7 +188,8 @@ def absent(standing: Standing, missing: Sequence[Origin]) -> list[Problem]:
     for shard, files in by_shard.items():
         if shard not in standing.missing:
             others = amounts.others(len(files) - 1, "file")
-            found.append(Problem(files[0].path, f"has no part{others}: run shard {shard} again"))
+            what = f"run shard {shard} again" if shard else _GONE
+            found.append(Problem(files[0].path, f"has no part{others}: {what}"))
     return found
 
 

@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from numscope.errors import ResultsError
 
-_SUFFIX = ".part"
+_SUFFIX = ".numscope"
 #: A partial file of another machine so old belongs to no process that is still writing it.
 _STALE_SECONDS = 3600.0
 
@@ -42,7 +42,7 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
     if not path.name:  # `.` or `/`
         raise ResultsError(f"cannot write {path}: it is a folder")
     path = _replaceable(path)
-    partial = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}{_SUFFIX}")
+    partial = path.with_name(partial_name(path.name))
     try:
         with _opened(partial) as file:
             yield file
@@ -58,15 +58,26 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
         raise
 
 
-def write_text(path: Path, text: str) -> None:
+def partial_name(name: str, machine: str | None = None, process: int | None = None) -> str:
+    """What a file is called until it is whole; the machine and process are this one's by default.
+
+    Machines are told apart by their names, and containers on one by their process numbers' spaces.
+    """
+    return f".{name}.{machine or _machine()}.{process or os.getpid()}{_SUFFIX}"
+
+
+def write_text(path: Path, text: str, *, durable: bool = False) -> None:
     r"""Write a text file; surrogates, from names that are no text, as `\udcff`.
+
+    `durable` is as for `replacing`.
 
     Raises
     ------
     ResultsError
         If it cannot be written.
     """
-    write_bytes(path, text.encode(errors="backslashreplace"))
+    with replacing(path, durable=durable) as file:
+        file.write(text.encode(errors="backslashreplace"))
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -117,12 +128,20 @@ def _discard(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def _machine() -> str:
+    try:
+        space = Path("/proc/self/ns/pid").stat().st_ino
+    except OSError:
+        space = 0
+    return f"{socket.gethostname()}-{space}"
+
+
 def _is_abandoned(path: Path) -> bool:
     stem, _, process = path.name.removesuffix(_SUFFIX).rpartition(".")
     if not (process.isdecimal() and "." in stem.lstrip(".")):
         return False  # it is not ours
     try:
-        if stem.endswith(f".{socket.gethostname()}"):
+        if stem.endswith(f".{_machine()}"):
             os.kill(int(process), 0)
         return time.time() - path.stat().st_mtime > _STALE_SECONDS
     except ProcessLookupError:

@@ -552,7 +552,10 @@ def test_a_folder_that_may_no_longer_be_written_is_one_line(tmp_path: Path) -> N
     assert last.endswith(": Permission denied")
 
 
-_OTHERS = (".film.part", ".a.csv.part", ".a.x.part", f".a.{os.uname().nodename}.{10**20}.part")
+_OTHERS = (
+    *(".film.part", ".movie.mkv.2024.part", ".a.csv.numscope", ".a.x.numscope"),
+    writing.partial_name("a", process=10**20),
+)
 
 
 def test_partial_files_of_killed_processes_are_removed(
@@ -562,10 +565,9 @@ def test_partial_files_of_killed_processes_are_removed(
     child.wait()
     (tmp_path / "parts").mkdir()
     (tmp_path / "run.json").write_text(json.dumps({"dump": str(dump)}))
-    host = os.uname().nodename
-    dead = tmp_path / "parts" / f".a.csv.{host}.{child.pid}.part"
-    alive = tmp_path / "parts" / f".b.csv.{host}.{os.getpid()}.part"
-    elsewhere = tmp_path / "parts" / f".c.csv.other.{child.pid}.part"
+    dead = tmp_path / "parts" / writing.partial_name("a.csv", process=child.pid)
+    alive = tmp_path / "parts" / writing.partial_name("b.csv")
+    elsewhere = tmp_path / "parts" / writing.partial_name("c.csv", "other", child.pid)
     for path in (dead, alive, elsewhere):
         path.write_text("half")
     assert call("analyze", dump, "-o", tmp_path, "--no-charts").code == 0

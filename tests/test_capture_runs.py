@@ -25,6 +25,7 @@ from torch import nn
 import numscope
 from numscope.capture import Capture, CaptureWarning, writing
 from numscope.capture.writing import StepFile, Writer
+from numscope.writing import partial_name
 from tests.examples import REPOSITORY
 from tests.torch_models import hooks_of, loss_of, model, tokens
 from tests.torch_ranks import WORLD_SIZE
@@ -183,10 +184,9 @@ def test_files_are_those_of_safetensors(tmp_path: Path) -> None:
 def test_what_a_killed_training_has_left_is_removed(tmp_path: Path) -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
-    host = socket.gethostname()
-    dead = tmp_path / f".step_000007.safetensors.{host}.{child.pid}.part"
-    alive = tmp_path / f".step_000008.safetensors.{host}.{os.getpid()}.part"
-    elsewhere = tmp_path / f".step_000009.safetensors.other.{child.pid}.part"
+    dead = tmp_path / partial_name("step_000007.safetensors", process=child.pid)
+    alive = tmp_path / partial_name("step_000008.safetensors")
+    elsewhere = tmp_path / partial_name("step_000009.safetensors", "other", child.pid)
     for path in (dead, alive, elsewhere):
         path.write_text("half")
     writer = Writer(lambda: None)
@@ -199,7 +199,9 @@ def test_a_file_that_is_written_has_the_name_of_its_machine_and_process(tmp_path
     """Else the ranks of two machines could write to one file."""
     found: list[str] = []
     writing.write(step_file(tmp_path, 1), lambda _: found.extend(names(tmp_path)))
-    assert {*found} == {f".1.safetensors.{socket.gethostname()}.{os.getpid()}.part"}
+    assert {*found} == {partial_name("1.safetensors")}
+    assert f".{socket.gethostname()}-" in found[0]
+    assert f".{os.getpid()}." in found[0]
 
 
 # Compiled models.

@@ -101,6 +101,16 @@ def test_a_cluster_makes_the_tables_that_threads_make_even_if_a_worker_dies(
     assert contents(tmp_path / "b") == whole
 
 
+def test_workers_read_the_dump_that_is_named_where_the_command_is(
+    cluster: Running, dump: Path, tmp_path: Path, whole: dict[str, bytes]
+) -> None:
+    command = ["analyze", dump.name, "-o", tmp_path / "out", "--no-charts", "--engine", "dask"]
+    process = start(*command, "--scheduler", cluster.address, cwd=dump.parent)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert contents(tmp_path / "out") == whole
+
+
 def test_a_result_that_is_lost_with_its_worker_is_computed_anew(
     cluster: Running, dump: Path
 ) -> None:
@@ -273,6 +283,32 @@ def test_an_item_that_a_worker_fails_at_costs_no_other() -> None:
         3: "a Dask worker failed at it: MemoryError",
         5: "a Dask worker failed at it: RuntimeError: too hot",
     }
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-x\r\n"])
+def test_what_listens_and_is_no_scheduler_is_one_line(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def listen() -> None:
+            with suppress(OSError):
+                while True:
+                    talk, _ = server.accept()
+                    talks.append(talk)
+                    talk.sendall(answer)
+
+        talks: list[socket.socket] = []
+        threading.Thread(target=listen, daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        begun = time.monotonic()
+        with (
+            pytest.raises(EngineError, match=f"no Dask scheduler answers at {address}$"),
+            connected(address, None, 1),
+        ):
+            pass
+        assert time.monotonic() - begun < 12
+        server.shutdown(socket.SHUT_RDWR)
+        for talk in talks:
+            talk.close()
 
 
 def test_another_cluster_on_the_machine_is_in_nobodys_way() -> None:

@@ -135,7 +135,8 @@ def analyze(
 
     check_engine(engine, scheduler, scheduler_file, jobs, memory)
     with working(quiet=quiet, verbose=verbose, log_json=log_json) as (log, stopping):
-        found = scanned(log, dump, **scan_options)
+        # A worker is in a folder of its own.
+        found = scanned(log, absolute(dump) if engine == "dask" else dump, **scan_options)
         growing = Growing(found)
         wanted = schemes(chosen(dict(recipes), families, own), tiles)
         selection = Selection(kinds, layers, steps, module)
