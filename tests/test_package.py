@@ -23,8 +23,9 @@ from tests.examples import REPOSITORY
 
 PACKAGE = REPOSITORY / "numscope"
 
-#: Imports point only upward in this list, which is the one of DESIGN.md with what came later. A new
-#: module has its place in it, a package its own: inside it, imports are its own matter.
+#: Imports point only upward in this list, as in the one of DESIGN.md, from which its order differs
+#: in places. A new module has its place in it, a package its own: inside it, imports are its own
+#: matter.
 ORDER = (
     *("version", "starting", "errors", "json_text", "toml_files", "ranges", "amounts", "formats"),
     *("choices", "checks", "recipes", "catalogue", "written", "costs", "inputs", "roundings"),
