@@ -117,7 +117,7 @@ def print_uniform(console: Console, found: Sequence[Advice]) -> None:
         if len(best.layers) > 1
     ]
     if words:
-        print_plain(console, f"The same in all layers: {', '.join(words)}.")
+        print_plain(console, f"One recipe for all layers: {', '.join(words)}.")
 
 
 def folded(text: str, width: int, after: str = ":") -> str:

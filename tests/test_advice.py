@@ -332,7 +332,7 @@ def test_advise_says_what_to_use_and_where_nothing_will_do(call: Call) -> None:
             "None keeps it in gradient transpose, layers 0,4,8: nearest is ling (8.25 bits),"
             " distortion 0.9920 in layer 8 at 61.44 K tokens, which misses >=0.999 by 0.007."
         ),
-        "The same in all layers: gradient ling (8.25 bits), gradient transpose none.",
+        "One recipe for all layers: gradient ling (8.25 bits), gradient transpose none.",
         "results/advise.csv",
     ]
 

@@ -7,7 +7,6 @@ cache. Only the ratios carry over to another machine.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -32,6 +31,14 @@ if TYPE_CHECKING:
 _CHUNK = 8 * 2**20
 #: The script measures so many files.
 _SAMPLE = 2
+
+#: Runs a command and prints its seconds and peak resident KB.
+_WATCH = """
+import resource, subprocess, sys, time
+begin = time.perf_counter()
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+print(time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
 
 
 class _Run(NamedTuple):
@@ -141,11 +148,9 @@ def _analyze(dump: Path, out: Path, recipes: Sequence[str] = (), *, is_fresh: bo
     for recipe in recipes:
         command += ["--recipe", recipe]
     command += ["--no-charts", "--quiet", *(["--fresh"] if is_fresh else [])]
-    begin = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603 (our own command)
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - begin
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"{command} failed")
-    return _Run(seconds, usage.ru_maxrss * 1024)
+    # A process begins with the peak of the one that it is forked from: here a small one.
+    done = subprocess.run(  # noqa: S603 (our own command)
+        [sys.executable, "-c", _WATCH, *command], check=True, capture_output=True, text=True
+    )
+    seconds, kilobytes = done.stdout.split()
+    return _Run(float(seconds), int(kilobytes) * 1024)
