@@ -30,12 +30,15 @@ class Stopped(BaseException):
 
 
 class Stopping:
-    """What happens at a signal; `advice` gives one more line to say, such as how to go on."""
+    """What happens at a signal; `advice` gives one more line to say, such as how to go on.
+
+    `stopped` is what the signal has raised, `None` if there was none.
+    """
 
     def __init__(self, say: Callable[[str], object]) -> None:
         self.advice: Callable[[], str] = lambda: ""
         self._say = say
-        self._stopped: Stopped | None = None
+        self.stopped: Stopped | None = None
         self._timer: threading.Timer | None = None
         self._has_spoken = threading.Lock()
 
@@ -47,13 +50,13 @@ class Stopping:
         Stopped
             The first time.
         """
-        if self._stopped:
-            os._exit(self._stopped.exit_code)
-        self._stopped = Stopped(number)
-        self._timer = threading.Timer(GRACE, self._end, (self._stopped,))
+        if self.stopped:
+            os._exit(self.stopped.exit_code)
+        self.stopped = Stopped(number)
+        self._timer = threading.Timer(GRACE, self._end, (self.stopped,))
         self._timer.daemon = True
         self._timer.start()
-        raise self._stopped
+        raise self.stopped
 
     def speak(self, stopped: Stopped) -> None:
         """Say, once, what stopped the command and the advice."""

@@ -22,7 +22,7 @@ import pytest
 from rich.console import Console
 
 import numscope
-from numscope import Recipe, dumps, options, streams, tables
+from numscope import Recipe, dumps, options, stopping, streams, tables
 from numscope import results as results_module
 from numscope.catalogue import NAMED, family
 from numscope.cli import cli, run
@@ -902,6 +902,21 @@ def test_steps_may_be_as_many_as_a_run_has(call: Call, folder: Path) -> None:
 def test_an_interrupt_has_its_own_code(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(dumps, "scan", interrupted)
+    code, out, err = call("scan", "dump")
+    assert (code, out) == (130, "")
+    assert err.endswith("numscope: interrupted\n")
+
+
+def test_an_interrupt_that_somebody_calls_a_failure_is_one_all_the_same(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except stopping.Stopped:
+            raise ImportError("failed to import") from None
 
     monkeypatch.setattr(dumps, "scan", interrupted)
     code, out, err = call("scan", "dump")

@@ -47,9 +47,12 @@ def working(
         with stoppable(log.failure) as stopping:
             try:
                 yield log, stopping
-            except Stopped as stopped:
-                stopping.speak(stopped)
-                raise click.exceptions.Exit(stopped.exit_code) from None
+            except (Stopped, Exception):
+                # Who is interrupted in the middle of an import may call it a failure of his own.
+                if stopping.stopped is None:
+                    raise
+                stopping.speak(stopping.stopped)
+                raise click.exceptions.Exit(stopping.stopped.exit_code) from None
     except (NumscopeError, OSError) as error:
         log.failure(str(error))
         raise click.exceptions.Exit(exit_code(error)) from error
