@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import struct
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -29,6 +30,16 @@ _TINY = 1e-36
 _SURELY_FINITE = 3.4e38
 #: What is not above this becomes 0 as an E4M3 scale.
 _HALF_OF_LEAST_E4M3 = 2.0**-10
+
+
+def nearest(found: str, known: Iterable[str], most: int = 1, likeness: float = 0.6) -> str:
+    """What ends a message about a word that is not known: those it may be a mistake for, if any.
+
+    >>> nearest("scal", ["scale", "tile"]), nearest("x", ["scale", "tile"])
+    ('; did you mean scale?', '')
+    """
+    near = difflib.get_close_matches(found, known, n=most, cutoff=likeness)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def word(name: str, value: object) -> str:
@@ -55,8 +66,7 @@ def known(name: str, value: object) -> str:
     """
     found = word(name, value)
     if found not in CHOICES[name]:
-        near = difflib.get_close_matches(found, CHOICES[name], n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = nearest(found, CHOICES[name])
         raise RecipeError(f"unknown {name} {found!r}; known are {', '.join(CHOICES[name])}{hint}")
     return found
 
@@ -77,9 +87,7 @@ def element(value: object) -> str:
     text = f"known are {', '.join(known)}"
     if name in FORMATS:
         raise RecipeError(f"element {name} holds scales, not elements; {text}")
-    near = difflib.get_close_matches(name, (*known, *ALIASES), n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    raise RecipeError(f"unknown element {found!r}; {text}{hint}")
+    raise RecipeError(f"unknown element {found!r}; {text}{nearest(name, (*known, *ALIASES))}")
 
 
 def floor(name: str, value: object) -> float:

@@ -5,12 +5,12 @@ Nothing here checks what a recipe may be: a `Recipe` does that when it is made.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from numscope import checks
 from numscope.catalogue import ALIASES as NAMES
 from numscope.catalogue import NAMED
 from numscope.choices import SCALE_ALIASES, SCALES
@@ -134,8 +134,7 @@ def check_field(name: str, others: tuple[str, ...] = ()) -> None:
     """
     known = (*others, *_FIELDS)
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = checks.nearest(name, known)
         raise RecipeError(f"unknown field {name!r}; known are {', '.join(known)}{hint}")
 
 
@@ -207,6 +206,5 @@ def _head(word: str, own: Mapping[str, Recipe]) -> Recipe:
     if word.lower() in FORMATS or word.lower() in ALIASES:
         return Recipe(element=word)
     known = (*own, *NAMED, *NAMES, *FORMATS, *ALIASES)
-    near = difflib.get_close_matches(word.lower(), known, n=3, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    hint = checks.nearest(word.lower(), known, most=3, likeness=0.5)
     raise RecipeError(f"unknown recipe {word!r}; known are {', '.join((*own, *NAMED))}{hint}")
