@@ -11,6 +11,7 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -76,19 +77,18 @@ def write_text(path: Path, text: str, *, durable: bool = False) -> None:
     ResultsError
         If it cannot be written.
     """
-    with replacing(path, durable=durable) as file:
-        file.write(text.encode(errors="backslashreplace"))
+    write_bytes(path, text.encode(errors="backslashreplace"), durable=durable)
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file.
+def write_bytes(path: Path, content: bytes, *, durable: bool = False) -> None:
+    """Write a file; `durable` is as for `replacing`.
 
     Raises
     ------
     ResultsError
         If it cannot be written; no partial file is left.
     """
-    with replacing(path) as file:
+    with replacing(path, durable=durable) as file:
         file.write(content)
 
 
@@ -128,6 +128,7 @@ def _discard(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+@cache
 def _machine() -> str:
     try:
         space = Path("/proc/self/ns/pid").stat().st_ino
