@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from numscope import amounts
-from numscope.findings.finding import Finding, at, listed, of_layers, place
+from numscope.findings.finding import Finding, Kind, at, listed, of_layers, place
 from numscope.findings.rhythm import expected
 from numscope.series import subject, turned_tiles
 
@@ -22,34 +22,28 @@ if TYPE_CHECKING:
 
 def saturation(rows: Sequence[LayerRow], x_name: XName) -> list[Finding]:
     """A finding per recipe, kind and tile that clipped values to the largest element."""
-    return [
-        _counted(
-            "saturation present",
-            own,
-            x_name,
-            count=lambda row: row.saturated_count,
-            one="value is clipped to the largest finite element",
-            many="values are clipped to the largest finite element",
-            bonus=1.0,
-        )
-        for own in _groups(row for row in rows if row.saturated_count)
-    ]
+    return _counted_by_tile(
+        "saturation present",
+        rows,
+        x_name,
+        count=lambda row: row.saturated_count,
+        one="value is clipped to the largest finite element",
+        many="values are clipped to the largest finite element",
+        bonus=1.0,
+    )
 
 
 def overflow(rows: Sequence[LayerRow], x_name: XName) -> list[Finding]:
     """A finding per recipe, kind and tile that made finite values infinite or NaN."""
-    return [
-        _counted(
-            "overflow present",
-            own,
-            x_name,
-            count=lambda row: row.overflow_count,
-            one="finite value becomes infinite or NaN, which distortion and SQNR leave out",
-            many="finite values become infinite or NaN, which distortion and SQNR leave out",
-            bonus=8.0,
-        )
-        for own in _groups(row for row in rows if row.overflow_count)
-    ]
+    return _counted_by_tile(
+        "overflow present",
+        rows,
+        x_name,
+        count=lambda row: row.overflow_count,
+        one="finite value becomes infinite or NaN, which distortion and SQNR leave out",
+        many="finite values become infinite or NaN, which distortion and SQNR leave out",
+        bonus=8.0,
+    )
 
 
 def non_finite(rows: Sequence[LayerRow], x_name: XName) -> list[Finding]:
@@ -143,7 +137,7 @@ def _missing(tables: Sequence[Series], gaps: Sequence[tuple[int, int]]) -> Findi
 
 
 def _counted(
-    kind: Any,
+    kind: Kind,
     own: Sequence[LayerRow],
     x_name: XName,
     *,
@@ -176,11 +170,20 @@ def _counted(
     )
 
 
-def _groups(rows: Any) -> list[list[LayerRow]]:
+def _counted_by_tile(
+    kind: Kind,
+    rows: Sequence[LayerRow],
+    x_name: XName,
+    *,
+    count: Callable[[LayerRow], int],
+    **words: Any,
+) -> list[Finding]:
+    """What a count says of each recipe, kind and tile that has any; `words` as for `_counted`."""
     groups: dict[tuple[str, str, str], list[LayerRow]] = {}
     for row in rows:
-        groups.setdefault((row.recipe, row.kind, row.tile), []).append(row)
-    return list(groups.values())
+        if count(row):
+            groups.setdefault((row.recipe, row.kind, row.tile), []).append(row)
+    return [_counted(kind, own, x_name, count=count, **words) for own in groups.values()]
 
 
 def _x(row: LayerRow, x_name: XName) -> int:
