@@ -83,7 +83,7 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class WholeRun:
     """What all shards together are to do, as far as it is known, and those that never began."""
 
     plan: RunPlan
@@ -134,7 +134,7 @@ def kept(folder: Path) -> list[Path]:
     return [path for path in names if any(each.fullmatch(path.name) for each in own)]
 
 
-def standing(folder: Path) -> Standing:
+def whole(folder: Path) -> WholeRun:
     """What the shards that have begun are to do together.
 
     Raises
@@ -162,7 +162,7 @@ def standing(folder: Path) -> Standing:
         tuple(files[path] for path in sorted(files)),
         tuple(problems),
     )
-    return Standing(
+    return WholeRun(
         plan,
         tuple(Shard(index, count) for index in range(1, count + 1) if index not in present),
         _owners(latest.plan.files, count),
@@ -175,18 +175,18 @@ def _different(plans: Sequence[RunPlan]) -> list[RunPlan]:
     return [plans[at] for at in sorted(last.values())]
 
 
-def absent(standing: Standing, missing: Sequence[Origin]) -> list[Problem]:
+def absent(run: WholeRun, missing: Sequence[Origin]) -> list[Problem]:
     """A failure for each shard that has not begun, and for each that is not finished."""
-    folder = standing.plan.dump
+    folder = run.plan.dump
     found = [
         Problem(folder, f"shard {shard} has not been run: its files are missing")
-        for shard in standing.missing
+        for shard in run.missing
     ]
     by_shard: dict[Shard | None, list[Origin]] = {}
     for file in missing:
-        by_shard.setdefault(standing.owners.get(file.path), []).append(file)
+        by_shard.setdefault(run.owners.get(file.path), []).append(file)
     for shard, files in by_shard.items():
-        if shard not in standing.missing:
+        if shard not in run.missing:
             others = amounts.others(len(files) - 1, "file")
             what = f"run shard {shard} again" if shard else _GONE
             found.append(Problem(files[0].path, f"has no part{others}: {what}"))

@@ -66,7 +66,7 @@ def test_shards_that_found_the_same_dump_share_a_plan(tmp_path: Path) -> None:
     assert sorted(each.shard for each in found) == shards
     assert {each.plan.command[-1] for each in found} == {str(each) for each in shards}
     assert len({id(each.plan.files) for each in found}) == 1
-    assert runs.standing(tmp_path).plan.files == FILES
+    assert runs.whole(tmp_path).plan.files == FILES
 
 
 @pytest.mark.parametrize("content", [b"", b'"abc"', b"{}", b"7", b"["])
@@ -76,7 +76,7 @@ def test_a_damaged_plan_has_not_begun_and_is_replaced(content: bytes, tmp_path: 
     plan.write_bytes(content)
     assert runs.begun(tmp_path) == []
     with pytest.raises(ResultsError, match="there is nothing to merge"):
-        runs.standing(tmp_path)
+        runs.whole(tmp_path)
     _begin(tmp_path, Shard())
     assert len(runs.begun(tmp_path)) == 1
 
@@ -125,7 +125,7 @@ def test_shards_of_two_dumps_are_refused(tmp_path: Path) -> None:
     _begin(tmp_path, Shard(2, 2), plan=replace(PLAN, dump="/other"))
     _order(tmp_path, Shard(1, 2), Shard(2, 2))
     with pytest.raises(ResultsError) as caught:
-        runs.standing(tmp_path)
+        runs.whole(tmp_path)
     assert str(caught.value) == (
         "shard 1/2 was run on /dump, shard 2/2 on /other: run all shards on the same dump"
     )
@@ -146,4 +146,4 @@ def test_shards_with_different_options_are_refused(
     _begin(tmp_path, Shard(2, 2), plan=replace(PLAN, settings=second))
     _order(tmp_path, Shard(1, 2), Shard(2, 2))
     with pytest.raises(ResultsError, match=f"{message}: run the shards again"):
-        runs.standing(tmp_path)
+        runs.whole(tmp_path)

@@ -35,8 +35,8 @@ def merge(results: Path, *, no_charts: bool, log_json: bool, quiet: bool, verbos
 
     folder = Results(results)
     with working(quiet=quiet, verbose=verbose, log_json=log_json) as (log, _):
-        standing = runs.standing(folder.plans)
-        merged = merge_parts(folder, standing.plan.files)
-        problems = runs.absent(standing, merged.missing)
+        run = runs.whole(folder.plans)
+        merged = merge_parts(folder, run.plan.files)
+        problems = runs.absent(run, merged.missing)
         merged = replace(merged, missing=[], problems=[*merged.problems, *problems])
-        publish(log, folder, standing.plan, merged, has_charts=not no_charts)
+        publish(log, folder, run.plan, merged, has_charts=not no_charts)
