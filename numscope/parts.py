@@ -118,6 +118,16 @@ def kept(folder: Path) -> list[Path]:
     return [path for path in folder.glob("*.csv") if _NAME.fullmatch(path.name)]
 
 
+def dump_file(part: Path) -> str | None:
+    """The path of the dump file that a part is of, `None` if the part does not say."""
+    try:
+        with part.open("rb") as file:
+            _, _, head = file.readline().split(b" ", 2)
+        return str(json.loads(head)["path"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
 def _read(folder: Path, wanted: Origin) -> tuple[tuple[Problem, ...], str] | None:
     """The problems of a part and the text of its rows."""
     try:

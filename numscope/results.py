@@ -134,16 +134,20 @@ class Results:
             with suppress(OSError):  # it is not empty
                 folder.rmdir()
 
-    def forget_parts(self, but: Collection[str]) -> None:
-        """Remove the parts of dump files other than `but`.
+    def other_parts(self, but: Collection[str]) -> list[Path]:
+        """The parts of dump files other than `but`."""
+        names = {parts.part_name(path) for path in but}
+        return [path for path in parts.kept(self.parts) if path.name not in names]
+
+    def forget_parts(self, those: Iterable[Path]) -> None:
+        """Remove these parts.
 
         Raises
         ------
         ResultsError
-            If a part cannot be removed.
+            If one cannot be removed.
         """
-        names = {parts.part_name(path) for path in but}
-        _remove(path for path in parts.kept(self.parts) if path.name not in names)
+        _remove(those)
 
     def forget_leftovers(self) -> None:
         """Remove the partial files that killed processes have left in all folders of the run."""

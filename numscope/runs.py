@@ -30,7 +30,6 @@ _STALE_SECONDS = 3600.0
 _PLAN = re.compile(r"[0-9a-f]{24}\.json")
 _NOTE = re.compile(r"shard-(\d+)-of-(\d+)\.json")
 _UNREADABLE = (OSError, ValueError, TypeError, LookupError, RecursionError)
-_GONE = "it was gone when the last shard began; run those again that began before"
 _COLUMNS = tuple(each.name for each in fields(Origin))
 
 
@@ -84,11 +83,24 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class WholeRun:
-    """What all shards together are to do, as far as it is known, and those that never began."""
+    """What all shards together are to do, by the one that began last, which knows the dump best.
+
+    Attributes
+    ----------
+    plan
+        The plan of that shard.
+    missing
+        The shards that never began.
+    owners
+        By path, which shard is to measure a file.
+    gone
+        What a shard before has found in the dump and that one has not.
+    """
 
     plan: RunPlan
     missing: tuple[Shard, ...]
     owners: Mapping[str, Shard]
+    gone: tuple[Problem, ...] = ()
 
 
 def begin(folder: Path, plan: RunPlan, shard: Shard) -> None:
@@ -150,29 +162,24 @@ def whole(folder: Path) -> WholeRun:
     all_begun = [each for each in all_begun if each.shard.count == count]
     for each in all_begun:
         _refuse_others(each, latest)
-    plans = _different([each.plan for each in all_begun])
-    files = {file.path: file for plan in plans for file in plan.files}
-    problems = dict.fromkeys(one for plan in plans for one in plan.problems)
     present = {each.shard.index for each in all_begun}
-    plan = RunPlan(
-        latest.plan.dump,
-        latest.plan.command,
-        latest.plan.settings,
-        latest.plan.recipes,
-        tuple(files[path] for path in sorted(files)),
-        tuple(problems),
-    )
     return WholeRun(
-        plan,
+        latest.plan,
         tuple(Shard(index, count) for index in range(1, count + 1) if index not in present),
         _owners(latest.plan.files, count),
+        _gone(all_begun[:-1], latest),
     )
 
 
-def _different(plans: Sequence[RunPlan]) -> list[RunPlan]:
-    """The plans without those whose files and problems a later one shares, in order."""
-    last = {(id(plan.files), id(plan.problems)): at for at, plan in enumerate(plans)}
-    return [plans[at] for at in sorted(last.values())]
+def _gone(before: Sequence[Begun], latest: Begun) -> tuple[Problem, ...]:
+    """A remark for each file that `latest` has no longer found, if it does not say why itself."""
+    lists = {id(each.plan.files): each.plan.files for each in before}  # most share theirs
+    found = {file.path for files in lists.values() for file in files}
+    known = {file.path for file in latest.plan.files} | {
+        each.where for each in latest.plan.problems
+    }
+    message = f"was no longer in the dump when shard {latest.shard} began: its rows are left out"
+    return tuple(Problem(path, message, failure=False) for path in sorted(found - known))
 
 
 def absent(run: WholeRun, missing: Sequence[Origin]) -> list[Problem]:
@@ -182,14 +189,13 @@ def absent(run: WholeRun, missing: Sequence[Origin]) -> list[Problem]:
         Problem(folder, f"shard {shard} has not been run: its files are missing")
         for shard in run.missing
     ]
-    by_shard: dict[Shard | None, list[Origin]] = {}
+    by_shard: dict[Shard, list[Origin]] = {}
     for file in missing:
-        by_shard.setdefault(run.owners.get(file.path), []).append(file)
+        by_shard.setdefault(run.owners[file.path], []).append(file)
     for shard, files in by_shard.items():
         if shard not in run.missing:
             others = amounts.others(len(files) - 1, "file")
-            what = f"run shard {shard} again" if shard else _GONE
-            found.append(Problem(files[0].path, f"has no part{others}: {what}"))
+            found.append(Problem(files[0].path, f"has no part{others}: run shard {shard} again"))
     return found
 
 

@@ -286,6 +286,65 @@ def test_a_file_that_comes_between_two_shards_is_not_forgotten(tmp_path: Path, c
     assert missing.code in (0, 3)
 
 
+def test_a_file_that_goes_between_two_shards_is_left_out_and_told(
+    tmp_path: Path, call: Call, measured: list[str]
+) -> None:
+    dump, out = small_dump(tmp_path / "dump", 6), tmp_path / "out"
+    call("analyze", dump, "-o", out, "--shard", "1/2")
+    victim = measured[0]
+    (dump / victim).rename(tmp_path / "victim")
+    assert call("analyze", dump, "-o", out, "--shard", "2/2").code == 0
+    told = f"warning: {victim}: was no longer in the dump when shard 2/2 began: its rows are left"
+    assert told in call("merge", out, "--no-charts").err
+    assert victim.encode() not in contents(out)["tensors.csv"]
+    (warning,) = json.loads((out / "run.json").read_text())["warnings"]
+    assert warning["where"] == victim
+    call("analyze", dump, "-o", out, "--shard", "1/2")
+    assert call("merge", out, "--no-charts").code == 0
+    call("analyze", dump, "-o", tmp_path / "less", "--no-charts")
+    assert contents(out) == contents(tmp_path / "less")
+
+
+def test_what_was_measured_of_a_file_that_comes_back_is_used_again(
+    tmp_path: Path, call: Call, measured: list[str]
+) -> None:
+    dump, out = small_dump(tmp_path / "dump", 6), tmp_path / "out"
+    for shard in ("1/2", "2/2"):
+        call("analyze", dump, "-o", out, "--shard", shard)
+    assert call("merge", out, "--no-charts").code == 0
+    tables = contents(out)
+    (dump / "rank1").rename(tmp_path / "unmounted")
+    call("analyze", dump, "-o", out, "--shard", "2/2")
+    assert call("merge", out, "--no-charts").err.count("was no longer in the dump") == 3
+    assert contents(out)["tensors.csv"].count(b"\n") == 1 + 3 * 6
+    (tmp_path / "unmounted").rename(dump / "rank1")
+    call("analyze", dump, "-o", out, "--shard", "2/2")
+    assert call("merge", out, "--no-charts").code == 0
+    assert contents(out) == tables
+    assert len(measured) == 6
+
+
+@pytest.mark.parametrize("split", [[], ["--shard", "1/1"]])
+def test_a_file_that_goes_between_two_runs_is_told(
+    split: list[str], tmp_path: Path, call: Call
+) -> None:
+    dump, out = small_dump(tmp_path / "dump", 6), tmp_path / "out"
+    options = ("analyze", dump, "-o", out, "--no-charts", *split)
+    call(*options)
+    for rank in ("rank0", "rank1"):
+        (dump / rank / "step_1.safetensors").unlink()
+    message = (
+        "was measured before, and is no longer in the dump or no longer asked for:"
+        " its rows are left out"
+    )
+    code, _, err = call(*options)
+    assert code == 0
+    assert err.splitlines()[1:] == [
+        f"warning: rank{rank}/step_1.safetensors: {message}" for rank in (0, 1)
+    ]
+    assert call(*options).err == "numscope: 4 of 4 dump files were finished before\n"
+
+
 @pytest.mark.parametrize(
     ("environment", "code", "words"),
     [

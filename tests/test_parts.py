@@ -40,6 +40,17 @@ def test_a_part_with_problems_is_kept_but_not_finished(tmp_path: Path) -> None:
     assert not parts.is_finished(tmp_path, ORIGIN)
 
 
+def test_a_part_says_of_which_dump_file_it_is(tmp_path: Path) -> None:
+    parts.write_part(tmp_path, ORIGIN, PART)
+    (part,) = parts.kept(tmp_path)
+    assert parts.dump_file(part) == ORIGIN.path
+    for content in (b"", b"# 0 {", b"# 0 []\n", b"\xff\n", b"# 0 {}\n"):
+        part.write_bytes(content)
+        assert parts.dump_file(part) is None
+    part.unlink()
+    assert parts.dump_file(part) is None
+
+
 def test_no_part_is_none(tmp_path: Path) -> None:
     assert parts.read_part(tmp_path, ORIGIN) is None
     assert not parts.is_finished(tmp_path / "missing", ORIGIN)

@@ -233,17 +233,17 @@ def test_starting_over_removes_only_files_of_numscope(tmp_path: Path) -> None:
 
 
 def test_without_earlier_parts_there_is_nothing_to_remove(tmp_path: Path) -> None:
-    Results(tmp_path).forget_parts(but=[])
+    assert Results(tmp_path).other_parts(but=[]) == []
     Results(tmp_path).forget_leftovers()
     assert _names(tmp_path) == []
 
 
-def test_parts_of_files_that_are_gone_are_removed(tmp_path: Path) -> None:
+def test_parts_of_other_files_are_known_by_their_names(tmp_path: Path) -> None:
     results = Results(tmp_path)
     results.parts.mkdir()
     for path in ("a.safetensors", "rank1/a.safetensors", "b.npy"):
         (results.parts / part_name(path)).write_text(path)
-    results.forget_parts(but=["rank1/a.safetensors", "new.npy"])
+    results.forget_parts(results.other_parts(but=["rank1/a.safetensors", "new.npy"]))
     (kept,) = results.parts.iterdir()
     assert kept.read_text() == "rank1/a.safetensors"
 

@@ -147,3 +147,28 @@ def test_shards_with_different_options_are_refused(
     _order(tmp_path, Shard(1, 2), Shard(2, 2))
     with pytest.raises(ResultsError, match=f"{message}: run the shards again"):
         runs.whole(tmp_path)
+
+
+# A dump that changes between the shards.
+
+
+def test_what_the_last_shard_found_is_the_dump(tmp_path: Path) -> None:
+    before = (Problem(FILES[5].path, "cannot be read"), Problem("a", "b", failure=False))
+    now = (Problem(FILES[0].path, "is cut short"),)
+    _begin(tmp_path, Shard(1, 3), plan=replace(PLAN, files=FILES[:5], problems=before))
+    _begin(tmp_path, Shard(2, 3), plan=replace(PLAN, files=FILES[:4], problems=before))
+    _begin(tmp_path, Shard(3, 3), plan=replace(PLAN, files=FILES[1:3] + FILES[5:], problems=now))
+    _order(tmp_path, Shard(1, 3), Shard(2, 3), Shard(3, 3))
+    run = runs.whole(tmp_path)
+    assert run.plan.files == FILES[1:3] + FILES[5:]
+    assert run.plan.problems == now
+    message = "was no longer in the dump when shard 3/3 began: its rows are left out"
+    assert run.gone == tuple(Problem(FILES[n].path, message, failure=False) for n in (3, 4))
+
+
+def test_of_a_dump_that_only_grows_nothing_is_gone(tmp_path: Path) -> None:
+    _begin(tmp_path, Shard(2, 2), plan=replace(PLAN, files=FILES[:4]))
+    _begin(tmp_path, Shard(1, 2))
+    _order(tmp_path, Shard(2, 2), Shard(1, 2))
+    run = runs.whole(tmp_path)
+    assert (run.plan.files, run.gone) == (FILES, ())

@@ -39,4 +39,4 @@ def merge(results: Path, *, no_charts: bool, log_json: bool, quiet: bool, verbos
         merged = merge_parts(folder, run.plan.files)
         problems = runs.absent(run, merged.missing)
         merged = replace(merged, missing=[], problems=[*merged.problems, *problems])
-        publish(log, folder, run.plan, merged, has_charts=not no_charts)
+        publish(log, folder, run.plan, merged, gone=run.gone, has_charts=not no_charts)

@@ -6,7 +6,8 @@ Nothing here measures or reads dumps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -23,8 +24,21 @@ if TYPE_CHECKING:
     from numscope.runs import RunPlan
 
 
-def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_charts: bool) -> None:
+def publish(
+    log: Log,
+    results: Results,
+    plan: RunPlan,
+    merged: Merged,
+    *,
+    gone: Sequence[Problem] = (),
+    has_charts: bool,
+) -> None:
     """Write everything that follows from the tables, say it, and exit.
+
+    Parameters
+    ----------
+    gone
+        What is told of files that are not in the plan; their parts are kept all the same.
 
     Raises
     ------
@@ -41,14 +55,18 @@ def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_ch
     from numscope.standings import standings
     from numscope.tradeoffs import tradeoffs
 
-    problems = [*plan.problems, *merged.problems]
+    left = results.other_parts(
+        but=[*(file.path for file in plan.files), *(each.where for each in gone)]
+    )
+    problems = [*plan.problems, *merged.problems, *gone]
+    problems += _left_out(left, {each.where for each in problems})
     log.problems(problems, RUN if merged.layers else None)
     if not merged.layers:
         files = amounts.counted(len(plan.files), "dump file")
         raise NothingToDo(f"nothing could be read of {files}")
     tiles = recorded_tiles(plan.facts)
     charts = tables_of(merged.layers, tiles=tiles)
-    results.forget_parts(but=[file.path for file in plan.files])
+    results.forget_parts(left)
     results.forget_leftovers()
     found = find(charts, merged.layers, tiles)
     results.keep_findings(text(found, charts), to_csv(found))
@@ -84,6 +102,19 @@ def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_ch
             if has_choice:
                 print_scores(answer, compared)
     raise click.exceptions.Exit(exit_code_of(problems))
+
+
+def _left_out(left: Iterable[Path], told: Collection[str]) -> list[Problem]:
+    """A remark for each dump file whose part is in the tables no more, unless that is told."""
+    from numscope.dumps import Problem
+    from numscope.parts import dump_file
+
+    message = (
+        "was measured before, and is no longer in the dump or no longer asked for:"
+        " its rows are left out"
+    )
+    paths = sorted({path for path in map(dump_file, left) if path} - {*told})
+    return [Problem(path, message, failure=False) for path in paths]
 
 
 def _problem(problem: Problem) -> Mapping[str, str]:
