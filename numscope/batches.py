@@ -20,6 +20,7 @@ from numscope.plans import FileWork
 from numscope.results import Results
 from numscope.runs import RunPlan
 from numscope.shards import Shard
+from numscope.tenure import Tenure
 from numscope.workers import Workers
 
 
@@ -39,6 +40,10 @@ class Batch:
         Which one it is.
     origins
         By path, what the parts of the whole run are made from.
+    tenure
+        Whether it still has the folder.
+    displaced
+        The unfinished run with other options, or of another dump, whose place this one takes.
     finished
         How many of its files are.
     """
@@ -48,6 +53,8 @@ class Batch:
     work: list[FileWork]
     shard: Shard
     origins: Mapping[str, Origin]
+    tenure: Tenure
+    displaced: RunPlan | None = None
     finished: int = 0
 
     def todo(self) -> list[FileWork]:
@@ -90,25 +97,45 @@ class Batch:
         Raises
         ------
         ResultsError
-            If it cannot be written.
+            If it cannot be written, or the folder is this run's no more.
         """
+        self.tenure.confirm_now_and_then()
         part = Part(result.rows, result.problems)
         parts.write_part(self.results.parts, self.origins[result.work.path], part)
 
     def end(self, problems: Sequence[Problem]) -> None:
-        """Note what is known of the dump by now, for whoever merges the shards."""
+        """Note what is known of the dump by now, for whoever merges the shards.
+
+        Raises
+        ------
+        ResultsError
+            If it cannot be written, or the folder is this run's no more.
+        """
+        self.tenure.confirm()
         if tuple(problems) != self.plan.problems:
             self.plan = replace(self.plan, problems=tuple(problems))
-            runs.begin(self.results.plans, self.plan, self.shard)
+            runs.amend(self.results.plans, self.plan, self.shard)
 
     def merge(self, workers: Workers, log: Log) -> Merged:
-        """Make the tables; parts that somebody has taken away meanwhile are made again, once."""
-        merged = merge(self.results, self.plan.files)
+        """Make the tables; parts that somebody has taken away meanwhile are made again, once.
+
+        Raises
+        ------
+        ResultsError
+            If they cannot be written, or the folder is this run's no more.
+        """
+        merged = self._merge()
         lost = {each.path for each in merged.missing}
         if not lost:
             return merged
         self._measure([file for file in self.work if file.path in lost], workers, log)
-        return merge(self.results, self.plan.files)
+        merged = self._merge()
+        message = f"has no part: it was taken away from {self.results.parts} twice"
+        merged.problems.extend(Problem(each.path, message) for each in merged.missing)
+        return merged
+
+    def _merge(self) -> Merged:
+        return merge(self.results, self.plan.files, self.tenure.confirm)
 
     def advice(self) -> str:
         """How to go on after a stop."""
@@ -138,11 +165,14 @@ def begin(
         Whether nothing of an earlier run is to be used.
     """
     own = [work[at] for at in shard.takes([file.bytes for file in plan.files])]
-    charts = results.listed_charts()
+    charts, is_unfinished = results.listed_charts(), results.is_unfinished
     if fresh:
         results.forget([file.path for file in own] if shard.count > 1 else None)
     # Whose folder it is, if this is killed.
     if fresh or shard.count == 1 or not results.has_run:
         results.keep_run({**plan.facts, "finished": False, "charts": charts})
+    displaced = runs.other(results.plans, plan, shard) if is_unfinished else None
     runs.begin(results.plans, plan, shard)
-    return Batch(results, plan, own, shard, {file.path: file for file in plan.files})
+    origins = {file.path: file for file in plan.files}
+    tenure = Tenure(results.plans, plan, shard)
+    return Batch(results, plan, own, shard, origins, tenure, displaced)

@@ -5,7 +5,7 @@ The dump is not looked at: a run's tables follow from its parts alone, whoever h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -40,8 +40,16 @@ class Merged:
     problems: list[Problem] = field(default_factory=list)
 
 
-def merge(results: Results, files: Sequence[Origin]) -> Merged:
+def merge(
+    results: Results, files: Sequence[Origin], confirm: Callable[[], object] = lambda: None
+) -> Merged:
     """Write tensors.csv and layers.csv from the parts of these files.
+
+    Parameters
+    ----------
+    confirm
+        Called when all rows are known, just before the tables take the place of earlier ones; what
+        it raises keeps them from it.
 
     Raises
     ------
@@ -53,7 +61,7 @@ def merge(results: Results, files: Sequence[Origin]) -> Merged:
     first = next(rows, None)
     if first is not None:
         sums, tensors = LayerSums(), _Tensors()
-        results.keep_tensors(_passing(chain([first], rows), sums, tensors))
+        results.keep_tensors(_passing(chain([first], rows), sums, tensors, confirm))
         merged.layers = sums.rows()
         results.keep_layers(merged.layers)
         merged.tensors = tensors.count
@@ -71,11 +79,14 @@ def _rows(folder: Path, files: Iterable[Origin], merged: Merged) -> Iterator[Row
         yield from part.rows
 
 
-def _passing(rows: Iterable[Row], sums: LayerSums, tensors: _Tensors) -> Iterator[Row]:
+def _passing(
+    rows: Iterable[Row], sums: LayerSums, tensors: _Tensors, confirm: Callable[[], object]
+) -> Iterator[Row]:
     for row in rows:
         sums.add(row)
         tensors.add(row)
         yield row
+    confirm()
 
 
 class _Tensors:

@@ -78,6 +78,8 @@ def origins(work: Iterable[FileWork]) -> tuple[Origin, ...]:
 def write_part(folder: Path, made_from: Origin, part: Part) -> None:
     """Keep a part; it takes the place of an earlier one of the same dump file.
 
+    The folder is made if need be, in one that is there.
+
     Raises
     ------
     ResultsError
@@ -87,9 +89,8 @@ def write_part(folder: Path, made_from: Origin, part: Part) -> None:
     content = f"{json_text.text(facts)}\n{tables.to_csv(part.rows, Row)}".encode(
         errors="backslashreplace"
     )
-    writing.write_bytes(
-        folder / part_name(made_from.path), f"# {digest(content)} ".encode() + content
-    )
+    marked = f"# {digest(content)} ".encode() + content
+    writing.write_bytes(folder / part_name(made_from.path), marked, inside=folder.parent)
 
 
 def read_part(folder: Path, wanted: Origin) -> Part | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeGuard, TypeVar
 
-from numscope import json_text, parts, runs, series, tables, writing
+from numscope import json_text, parts, series, tables, writing
 from numscope.errors import RecipeError, ResultsError, UsageError
 from numscope.tables import LayerRow, Row
 from numscope.written import parse_tile
@@ -32,7 +32,10 @@ _R = TypeVar("_R", Row, LayerRow)
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """A results folder of this run, or of an earlier one that is read."""
+    """A results folder of this run, or of an earlier one that is read.
+
+    It is there: nothing that is kept makes it anew if it is taken away.
+    """
 
     folder: Path
 
@@ -76,7 +79,7 @@ class Results:
         """
         text = json_text.text(facts, indent=2, is_ascii=False) + "\n"
         # Without it the parts would be nobody's.
-        writing.write_text(self.folder / RUN, text, durable=True)
+        writing.write_text(self.folder / RUN, text, durable=True, inside=self.folder)
 
     def keep_findings(self, text: str, table: str) -> None:
         """Write findings.md and findings.csv.
@@ -86,8 +89,8 @@ class Results:
         ResultsError
             If one cannot be written.
         """
-        writing.write_text(self.folder / FINDINGS, text)
-        writing.write_text(self.folder / FINDINGS_TABLE, table)
+        writing.write_text(self.folder / FINDINGS, text, inside=self.folder)
+        writing.write_text(self.folder / FINDINGS_TABLE, table, inside=self.folder)
 
     def keep_recipes(self, table: str) -> None:
         """Write recipes.csv.
@@ -97,7 +100,7 @@ class Results:
         ResultsError
             If it cannot be written.
         """
-        writing.write_text(self.folder / RECIPES, table)
+        writing.write_text(self.folder / RECIPES, table, inside=self.folder)
 
     def keep_charts(self, files: Mapping[str, bytes]) -> list[Path]:
         """Write the charts' files, named relative to the charts folder.
@@ -109,7 +112,7 @@ class Results:
         """
         written = [self.folder / CHARTS / name for name in files]
         for path, content in zip(written, files.values(), strict=True):
-            writing.write_bytes(path, content)
+            writing.write_bytes(path, content, inside=self.folder)
         return written
 
     def listed_charts(self) -> list[str]:
@@ -167,15 +170,24 @@ class Results:
             If one cannot be removed.
         """
         _remove(path for path in self.tables if path.name != RUN)
-        if paths is None:
-            _remove([*parts.kept(self.parts), *runs.kept(self.plans)])
-        else:
-            _remove(self.parts / parts.part_name(path) for path in paths)
+        _remove(
+            parts.kept(self.parts)
+            if paths is None
+            else [self.parts / parts.part_name(path) for path in paths]
+        )
 
     @property
     def has_run(self) -> bool:
         """Whether there is a run.json, of a finished run or not."""
         return (self.folder / RUN).exists()
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether run.json says of a run that it has begun and not that it has ended."""
+        try:
+            return self.run_facts().get("finished") is False
+        except ResultsError:
+            return False
 
     @property
     def tables(self) -> list[Path]:

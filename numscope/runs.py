@@ -29,7 +29,7 @@ _STALE_SECONDS = 3600.0
 
 _PLAN = re.compile(r"[0-9a-f]{24}\.json")
 _NOTE = re.compile(r"shard-(\d+)-of-(\d+)\.json")
-_UNREADABLE = (OSError, ValueError, TypeError, LookupError, RecursionError)
+_DAMAGED = (ValueError, TypeError, LookupError, RecursionError)
 _COLUMNS = tuple(each.name for each in fields(Origin))
 
 
@@ -87,8 +87,8 @@ class WholeRun:
 
     Attributes
     ----------
-    plan
-        The plan of that shard.
+    plan, shard
+        Of the one that began last.
     missing
         The shards that never began.
     owners
@@ -98,6 +98,7 @@ class WholeRun:
     """
 
     plan: RunPlan
+    shard: Shard
     missing: tuple[Shard, ...]
     owners: Mapping[str, Shard]
     gone: tuple[Problem, ...] = ()
@@ -111,19 +112,36 @@ def begin(folder: Path, plan: RunPlan, shard: Shard) -> None:
     ResultsError
         If that cannot be written.
     """
-    content = _written(plan)
-    name = f"{digest(content)}.json"
-    _keep_plan(folder / name, content)
-    note = json_text.text({"plan": name, "command": plan.command})
-    writing.write_text(folder / f"shard-{shard.index}-of-{shard.count}.json", note)
+    _keep_note(folder, plan, shard)
     for path, other in _notes(folder):
         if other.count != shard.count:
             path.unlink(missing_ok=True)
     _forget_plans(folder)
 
 
+def amend(folder: Path, plan: RunPlan, shard: Shard) -> None:
+    """Put a plan in the place of the one that a shard has begun with, which began when it did.
+
+    Raises
+    ------
+    ResultsError
+        If that cannot be written.
+    """
+    try:
+        began = note_path(folder, shard).stat().st_mtime_ns
+    except FileNotFoundError:
+        return  # the same run has been split otherwise
+    _keep_note(folder, plan, shard, began)
+
+
 def begun(folder: Path) -> list[Begun]:
-    """The shards that have begun, the latest last; what cannot be read has not begun."""
+    """The shards that have begun, the latest last; what is damaged has not begun.
+
+    Raises
+    ------
+    ResultsError
+        If something in the folder must not be read, or the disk fails.
+    """
     found = []
     plans: dict[str, _Plan] = {}
     for path, shard in _notes(folder):
@@ -134,16 +152,36 @@ def begun(folder: Path) -> list[Begun]:
                 plans[name] = _read(folder / name)
             plan = RunPlan(command=command, **plans[name])
             found.append(Begun(shard, plan, path.stat().st_mtime_ns))
-        except _UNREADABLE:
+        except FileNotFoundError:  # another process has begun
+            continue
+        except OSError as error:
+            raise _unreadable(Path(error.filename or path), error) from error
+        except _DAMAGED:
             continue
     return sorted(found, key=lambda each: each.mtime_ns)
 
 
-def kept(folder: Path) -> list[Path]:
-    """All plans and notes in a folder, and nothing else that may be in it."""
-    own = (_PLAN, _NOTE)
-    names = folder.glob("*.json")
-    return [path for path in names if any(each.fullmatch(path.name) for each in own)]
+def other(folder: Path, plan: RunPlan, shard: Shard) -> RunPlan | None:
+    """The run with other options, or of another dump, that stands in the place of this one, if any.
+
+    That is the one which has begun the same shard, or another split, last.
+
+    Raises
+    ------
+    ResultsError
+        If that cannot be read.
+    """
+    places = [
+        each.plan
+        for each in begun(folder)
+        if each.shard == shard or each.shard.count != shard.count
+    ]
+    return places[-1] if places and _differ(places[-1], plan) else None
+
+
+def note_path(folder: Path, shard: Shard) -> Path:
+    """Where it is noted that a shard has begun."""
+    return folder / f"shard-{shard.index}-of-{shard.count}.json"
 
 
 def whole(folder: Path) -> WholeRun:
@@ -165,6 +203,7 @@ def whole(folder: Path) -> WholeRun:
     present = {each.shard.index for each in all_begun}
     return WholeRun(
         latest.plan,
+        latest.shard,
         tuple(Shard(index, count) for index in range(1, count + 1) if index not in present),
         _owners(latest.plan.files, count),
         _gone(all_begun[:-1], latest),
@@ -202,6 +241,11 @@ def absent(run: WholeRun, missing: Sequence[Origin]) -> list[Problem]:
 def _owners(files: Sequence[Origin], count: int) -> dict[str, Shard]:
     split = shards.split([file.bytes for file in files], count)
     return {file.path: Shard(index, count) for file, index in zip(files, split, strict=True)}
+
+
+def _differ(one: RunPlan, other: RunPlan) -> bool:
+    """Whether two runs make different tables of the same state of a dump, or are of two dumps."""
+    return (one.dump, dict(one.settings)) != (other.dump, dict(other.settings))
 
 
 def _refuse_others(one: Begun, latest: Begun) -> None:
@@ -261,6 +305,20 @@ def _read(path: Path) -> _Plan:
     )
 
 
+def _keep_note(folder: Path, plan: RunPlan, shard: Shard, began: int | None = None) -> None:
+    """Write a plan and the note that a shard of it began, now or then in nanoseconds since 1970."""
+    content = _written(plan)
+    name = f"{digest(content)}.json"
+    _keep_plan(folder / name, content)
+    note = json_text.text({"plan": name, "command": plan.command}).encode()
+    path = note_path(folder, shard)
+    with writing.replacing(path, durable=True, inside=folder.parent) as file:
+        file.write(note)
+        if began is not None:
+            file.flush()
+            os.utime(file.fileno(), ns=(began, began))
+
+
 def _keep_plan(path: Path, content: bytes) -> None:
     """Write a plan, or mark the one that is there as used again."""
     try:
@@ -269,32 +327,42 @@ def _keep_plan(path: Path, content: bytes) -> None:
             return
     except OSError:
         pass  # there is none, or it is somebody else's, and then ours takes its place
-    writing.write_bytes(path, content)
+    writing.write_bytes(path, content, durable=True, inside=path.parent.parent)
 
 
 def _notes(folder: Path) -> Iterator[tuple[Path, Shard]]:
     """The notes of shards that have begun."""
-    for path in folder.glob("shard-*-of-*.json"):
+    for path in _listed(folder):
         if match := _NOTE.fullmatch(path.name):
             with suppress(UsageError):
                 yield path, Shard(int(match[1]), int(match[2]))
 
 
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise _unreadable(folder, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> ResultsError:
+    return ResultsError(f"{path} cannot be read: {error.strerror or error}")
+
+
 def _forget_plans(folder: Path) -> None:
     """Remove plans that no shard refers to any more."""
     used = set(_used(folder))
-    for path in folder.glob("*.json"):
-        try:
-            is_old = time.time() - path.stat().st_mtime > _STALE_SECONDS
-            if is_old and path.name not in used and _PLAN.fullmatch(path.name):
-                path.unlink()
-        except OSError:
+    for path in _listed(folder):
+        if path.name in used or not _PLAN.fullmatch(path.name):
             continue
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _STALE_SECONDS:
+                path.unlink()
 
 
 def _used(folder: Path) -> Iterator[str]:
     for path, _ in _notes(folder):
-        try:
+        with suppress(OSError, *_DAMAGED):
             yield str(json.loads(path.read_bytes())["plan"])
-        except _UNREADABLE:
-            continue

@@ -228,14 +228,14 @@ def order(row: Row | LayerRow) -> tuple[tuple[bool, Any], ...]:
 
 
 def write_csv(path: Path, rows: Iterable[_R], kind: type[_R]) -> None:
-    """Write rows of one kind, with a header, by rename; they are not kept.
+    """Write rows of one kind, with a header, by rename into a folder that is there; none is kept.
 
     Raises
     ------
     ResultsError
         If the file cannot be written.
     """
-    with replacing(path, durable=True) as file:
+    with replacing(path, durable=True, inside=path.parent) as file:
         write = csv.writer(_Lines(lambda line: file.write(line.encode(errors=_SURROGATES))))
         write.writerow(_COLUMNS[kind])
         write.writerows(map(_VALUES[kind], rows))

@@ -23,7 +23,9 @@ _STALE_SECONDS = 3600.0
 
 
 @contextmanager
-def replacing(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
+def replacing(
+    path: Path, *, durable: bool = False, inside: Path | None = None
+) -> Iterator[BinaryIO]:
     """A file to write to, which takes the place of `path` at the end; its folder is made.
 
     Where `path` is a link, what it points to is replaced.
@@ -34,6 +36,8 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
         What it will be called.
     durable
         Whether to wait until it is on the disk, so that it survives the loss of the machine.
+    inside
+        A folder that must be there already: only folders in it are made.
 
     Raises
     ------
@@ -45,7 +49,7 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
     path = _replaceable(path)
     partial = path.with_name(partial_name(path.name))
     try:
-        with _opened(partial) as file:
+        with _opened(partial, inside) as file:
             yield file
             if durable:
                 file.flush()
@@ -53,6 +57,8 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
         partial.replace(path)
     except OSError as error:
         _discard(partial)
+        if inside is not None and not inside.is_dir():
+            raise ResultsError(gone(inside)) from error
         raise ResultsError(f"cannot write {path}: {error.strerror or error}") from error
     except BaseException:
         _discard(partial)
@@ -67,28 +73,38 @@ def partial_name(name: str, machine: str | None = None, process: int | None = No
     return f".{name}.{machine or _machine()}.{process or os.getpid()}{_SUFFIX}"
 
 
-def write_text(path: Path, text: str, *, durable: bool = False) -> None:
+def gone(folder: Path) -> str:
+    """What to say where a folder is no longer there that was."""
+    return (
+        f"{folder} was removed or moved away meanwhile;"
+        " put it back, or say where it is with --out, and the same command goes on"
+    )
+
+
+def write_text(path: Path, text: str, *, durable: bool = False, inside: Path | None = None) -> None:
     r"""Write a text file; surrogates, from names that are no text, as `\udcff`.
 
-    `durable` is as for `replacing`.
+    `durable` and `inside` are as for `replacing`.
 
     Raises
     ------
     ResultsError
         If it cannot be written.
     """
-    write_bytes(path, text.encode(errors="backslashreplace"), durable=durable)
+    write_bytes(path, text.encode(errors="backslashreplace"), durable=durable, inside=inside)
 
 
-def write_bytes(path: Path, content: bytes, *, durable: bool = False) -> None:
-    """Write a file; `durable` is as for `replacing`.
+def write_bytes(
+    path: Path, content: bytes, *, durable: bool = False, inside: Path | None = None
+) -> None:
+    """Write a file; `durable` and `inside` are as for `replacing`.
 
     Raises
     ------
     ResultsError
         If it cannot be written; no partial file is left.
     """
-    with replacing(path, durable=durable) as file:
+    with replacing(path, durable=durable, inside=inside) as file:
         file.write(content)
 
 
@@ -115,12 +131,21 @@ def _replaceable(path: Path) -> Path:
     return found
 
 
-def _opened(path: Path) -> BinaryIO:
+def _opened(path: Path, inside: Path | None) -> BinaryIO:
     try:
         return path.open("wb")
     except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make(path.parent, inside)
         return path.open("wb")
+
+
+def _make(folder: Path, inside: Path | None) -> None:
+    """Make a folder with those above it, but neither `inside` nor what is above that."""
+    if inside is None:
+        folder.mkdir(parents=True, exist_ok=True)
+    elif folder.is_relative_to(inside) and folder != inside:
+        _make(folder.parent, inside)
+        folder.mkdir(exist_ok=True)
 
 
 def _discard(path: Path) -> None:

@@ -1049,6 +1049,7 @@ def test_ten_findings_are_shown_unless_all_are_asked_for(call: Call, folder: Pat
             for count in [10**5 * (tokens in range(4, 60, 7) and tokens // 7 % 2 == layer // 4)]
         )
     )
+    (folder / "many").mkdir()
     tables.write_csv(folder / "many" / "layers.csv", rows, LayerRow)
     shown = call("findings", "many").out.splitlines()
     every = call("findings", "many", "--verbose").out.splitlines()

@@ -32,7 +32,7 @@ ORDER = (
     *("caches", "compiling", "extremes", "kernels", "scale_loops", "expressions", "scales"),
     *("quantize", "measure", "panels", "tiling", "streaming", "dumps", "writing", "tables"),
     *("sorting", "resources", "engines", "clusters", "plans", "stacks", "capture", "growing"),
-    *("shards", "parts", "runs", "strips", "outcomes", "analysis", "workers", "series"),
+    *("shards", "parts", "runs", "tenure", "strips", "outcomes", "analysis", "workers", "series"),
     *("standings", "findings", "rules", "recipe_files", "scores", "advice", "comparison"),
     *("views", "tradeoffs", "palette", "spacing", "axes", "legend", "styles", "charts"),
     *("heatmaps", "recipe_charts", "report", "recipe_folders", "tensorboard", "gallery"),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -157,6 +158,11 @@ def analyze(
         results = claim(out, run_plan.dump, fresh=fresh)
         run = batches.begin(results, run_plan, work, shard, fresh=fresh)
         stopping.advice = run.advice
+        if run.displaced:
+            log.note(
+                f"{out} holds an unfinished run, whose place this one takes:"
+                f" {shlex.join(['numscope', *run.displaced.command])}"
+            )
         with log.waiting("compiling the loops, once per installation,"):
             warm_up(wanted[0].recipe)
         team = (
@@ -170,7 +176,8 @@ def analyze(
             if shard.count > 1:
                 _end_shard(log, run, failed)
             else:
-                publish(log, results, run.plan, run.merge(hands, log), has_charts=not no_charts)
+                merged = run.merge(hands, log)
+                publish(log, results, run.plan, merged, run.tenure, has_charts=not no_charts)
 
 
 def _end_shard(log: Log, run: Batch, failed: Sequence[Problem]) -> None:

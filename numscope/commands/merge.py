@@ -32,11 +32,13 @@ def merge(results: Path, *, no_charts: bool, log_json: bool, quiet: bool, verbos
     from numscope import runs
     from numscope.merging import merge as merge_parts
     from numscope.results import Results
+    from numscope.tenure import Tenure
 
     folder = Results(results)
     with working(quiet=quiet, verbose=verbose, log_json=log_json) as (log, _):
         run = runs.whole(folder.plans)
-        merged = merge_parts(folder, run.plan.files)
+        tenure = Tenure(folder.plans, run.plan, run.shard)
+        merged = merge_parts(folder, run.plan.files, tenure.confirm)
         problems = runs.absent(run, merged.missing)
         merged = replace(merged, missing=[], problems=[*merged.problems, *problems])
-        publish(log, folder, run.plan, merged, gone=run.gone, has_charts=not no_charts)
+        publish(log, folder, run.plan, merged, tenure, gone=run.gone, has_charts=not no_charts)

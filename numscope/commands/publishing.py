@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numscope.merging import Merged
     from numscope.results import Results
     from numscope.runs import RunPlan
+    from numscope.tenure import Tenure
 
 
 def publish(
@@ -29,6 +30,7 @@ def publish(
     results: Results,
     plan: RunPlan,
     merged: Merged,
+    tenure: Tenure,
     *,
     gone: Sequence[Problem] = (),
     has_charts: bool,
@@ -37,6 +39,8 @@ def publish(
 
     Parameters
     ----------
+    tenure
+        Whether the folder is still this run's.
     gone
         What is told of files that are not in the plan; their parts are kept all the same.
 
@@ -44,6 +48,8 @@ def publish(
     ------
     NothingToDo
         If no file could be read.
+    ResultsError
+        If something cannot be written, or the folder is this run's no more.
     click.exceptions.Exit
         Else, with the exit code.
     """
@@ -66,20 +72,22 @@ def publish(
         raise NothingToDo(f"nothing could be read of {files}")
     tiles = recorded_tiles(plan.facts)
     charts = tables_of(merged.layers, tiles=tiles)
-    results.forget_parts(left)
-    results.forget_leftovers()
     found = find(charts, merged.layers, tiles)
-    results.keep_findings(text(found, charts), to_csv(found))
     standing = standings(merged.layers, tiles)
     compared = scores.scores(standing)
-    results.keep_recipes(scores.to_csv(compared))
     drawn = chart_files(charts) | tradeoff_files(tradeoffs(standing)) if has_charts else {}
+    tenure.confirm()
+    results.forget_parts(left)
+    results.forget_leftovers()
+    results.keep_findings(text(found, charts), to_csv(found))
+    results.keep_recipes(scores.to_csv(compared))
     listed = results.listed_charts()
     # So that a run after one that is killed here knows which charts are numscope's.
     known = list(dict.fromkeys([*listed, *drawn]))
     results.keep_run({**plan.facts, "finished": False, "charts": known})
     pictures = results.keep_charts(drawn)
     results.forget_charts(name for name in listed if name not in drawn)
+    tenure.confirm()
     results.keep_run(
         {
             **plan.facts,
