@@ -16,6 +16,7 @@ from pathlib import Path
 
 from numscope import json_text, tables, writing
 from numscope.dumps import Problem
+from numscope.errors import ResultsError
 from numscope.plans import FileWork, Planned
 from numscope.tables import Row
 from numscope.version import __version__
@@ -94,8 +95,18 @@ def write_part(folder: Path, made_from: Origin, part: Part) -> None:
 
 
 def read_part(folder: Path, wanted: Origin) -> Part | None:
-    """The part made from exactly that, `None` if there is none or it is damaged."""
-    found = _read(folder, wanted)
+    """The part made from exactly that, `None` if there is none or it is damaged.
+
+    Raises
+    ------
+    ResultsError
+        If it must not be read, or the disk fails.
+    """
+    try:
+        found = _read(folder, wanted)
+    except OSError as error:
+        path = folder / part_name(wanted.path)
+        raise ResultsError(f"{path} cannot be read: {error.strerror or error}") from error
     if found is None:
         return None
     problems, text = found
@@ -105,7 +116,10 @@ def read_part(folder: Path, wanted: Origin) -> Part | None:
 
 def is_finished(folder: Path, wanted: Origin) -> bool:
     """Whether there is a part made from exactly that, with nothing to try again."""
-    found = _read(folder, wanted)
+    try:
+        found = _read(folder, wanted)
+    except OSError:
+        return False
     return found is not None and not found[0]
 
 
@@ -139,7 +153,9 @@ def _read(folder: Path, wanted: Origin) -> tuple[tuple[Problem, ...], str] | Non
         facts = json.loads(head)
         problems = tuple(Problem(**each) for each in facts.pop("problems"))
         return (problems, text) if Origin(**facts) == wanted else None
-    except (OSError, ValueError, TypeError, KeyError):
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        return None
+    except (ValueError, TypeError, KeyError):
         return None
 
 

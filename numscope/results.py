@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeGuard, TypeVar
 
-from numscope import json_text, parts, series, tables, writing
+from numscope import json_text, parts, runs, series, tables, writing
 from numscope.errors import RecipeError, ResultsError, UsageError
 from numscope.tables import LayerRow, Row
 from numscope.written import parse_tile
@@ -295,12 +295,34 @@ def claim(folder: Path, dump: str, *, fresh: bool = False) -> Results:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
+        why = _broken_link(folder) or error.strerror
         raise ResultsError(
-            f"cannot write results to {folder}: {error.strerror}; choose another folder with --out"
+            f"cannot write results to {folder}: {why}; choose another folder with --out"
         ) from error
     if not fresh:
         _refuse_others(folder, dump)
     return Results(folder)
+
+
+def opened(folder: Path) -> Results:
+    """A folder of results that are read.
+
+    Raises
+    ------
+    ResultsError
+        If the folder is a link to nowhere.
+    """
+    if why := _broken_link(folder):
+        raise ResultsError(f"cannot read results from {folder}: {why}")
+    return Results(folder)
+
+
+def _broken_link(folder: Path) -> str | None:
+    """What is wrong with a folder that leads nowhere by a link, its own or one above it."""
+    for path in (folder, *folder.parents):
+        if path.is_symlink() and not path.exists():
+            return f"{path} is a link to {path.readlink()}, and nothing is there"
+    return None
 
 
 def _refuse_others(folder: Path, dump: str) -> None:
@@ -308,15 +330,29 @@ def _refuse_others(folder: Path, dump: str) -> None:
     try:
         found = _read_json(folder / RUN)["dump"]
     except FileNotFoundError:
-        if any((folder / name).exists() for name in _MARKS):
+        if not any((folder / name).exists() for name in _MARKS):
+            return
+        found = _planned(folder)
+        if found is None:
             raise ResultsError(f"{folder} holds results without a {RUN}; {advice}") from None
-        return
     except OSError as error:
         raise ResultsError(f"{folder / RUN} cannot be read: {error.strerror}; {advice}") from error
     except (ValueError, TypeError, LookupError) as error:
-        raise ResultsError(f"{folder / RUN} was not written by numscope; {advice}") from error
+        is_torn = isinstance(error, json.JSONDecodeError | UnicodeDecodeError)
+        found = _planned(folder) if is_torn else None
+        if found is None:
+            raise ResultsError(f"{folder / RUN} was not written by numscope; {advice}") from error
     if found != dump:
         raise ResultsError(f"{folder} holds the results of {found}, not of {dump}; {advice}")
+
+
+def _planned(folder: Path) -> str | None:
+    """The dump that the last run begun in a folder is about, if its plan is there and whole.
+
+    A plan is as good as run.json, of which the loss of a machine may leave nothing, or a half.
+    """
+    begun = runs.begun(folder / PLANS)
+    return begun[-1].plan.dump if begun else None
 
 
 def _read_json(path: Path) -> Any:

@@ -114,6 +114,24 @@ def test_a_damaged_part_is_measured_again(
     assert contents(out) == whole
 
 
+@pytest.mark.parametrize("content", [b"", b'{\n  "numscope": "0.1'])
+def test_a_run_whose_run_json_is_torn_goes_on(
+    content: bytes,
+    dump: Path,
+    tmp_path: Path,
+    call: Call,
+    measured: list[str],
+    whole: dict[str, bytes],
+) -> None:
+    call("analyze", dump, "-o", tmp_path, "--no-charts")
+    measured.clear()
+    for command in (("analyze", dump, "-o", tmp_path), ("merge", tmp_path)):
+        (tmp_path / "run.json").write_bytes(content)
+        assert call(*command, "--no-charts").code == 0
+        assert json.loads((tmp_path / "run.json").read_text())["finished"] is True
+    assert (measured, contents(tmp_path)) == ([], whole)
+
+
 def test_a_growing_dump_costs_only_what_is_new(
     tmp_path: Path, call: Call, measured: list[str]
 ) -> None:
@@ -587,28 +605,51 @@ sys.exit(run(sys.argv[1:]))
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs another user")
-def test_a_folder_that_may_no_longer_be_written_is_one_line(tmp_path: Path) -> None:
-    dump, out = small_dump(tmp_path / "dump", 4), tmp_path / "out"
-    (out / "parts").mkdir(parents=True)
-    (out / "run.json").write_text(json.dumps({"dump": str(dump)}))
-    own = [path for path in tmp_path.parents if path.parent.is_relative_to(tempfile.gettempdir())]
-    for path in (*own, tmp_path, dump, *dump.rglob("*")):
+def _as_nobody(dump: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a command line as another user, who may read the dump."""
+    above = [path for path in dump.parents if path.parent.is_relative_to(tempfile.gettempdir())]
+    for path in (*above, dump, *dump.rglob("*")):
         path.chmod(0o755)
-    out.chmod(0o777)
-    (out / "parts").chmod(0o555)
-    command = [sys.executable, "-c", _AS_NOBODY, "analyze", str(dump), "-o", str(out)]
-    done = subprocess.run(  # noqa: S603
-        command,
+    return subprocess.run(  # noqa: S603
+        [sys.executable, "-c", _AS_NOBODY, *map(str, arguments)],
         check=False,
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
     )
+
+
+needs_another_user = pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs another user"
+)
+
+
+@needs_another_user
+def test_a_folder_that_may_no_longer_be_written_is_one_line(tmp_path: Path) -> None:
+    dump, out = small_dump(tmp_path / "dump", 4), tmp_path / "out"
+    (out / "parts").mkdir(parents=True)
+    (out / "run.json").write_text(json.dumps({"dump": str(dump)}))
+    out.chmod(0o777)
+    (out / "parts").chmod(0o555)
+    done = _as_nobody(dump, "analyze", dump, "-o", out)
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert last.startswith(f"numscope: cannot write {out}/parts/")
     assert last.endswith(": Permission denied")
+
+
+@needs_another_user
+@pytest.mark.parametrize("name", ["plans", "parts"])
+def test_a_folder_that_may_not_be_read_is_one_line(name: str, tmp_path: Path, call: Call) -> None:
+    dump, out = small_dump(tmp_path / "dump", 4), tmp_path / "out"
+    call("analyze", dump, "-o", out, "--shard", "1/2")
+    (out / name).chmod(0)
+    done = _as_nobody(dump, "merge", out)
+    (out / name).chmod(0o755)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"numscope: {out}/{name}")
+    assert line.endswith(" cannot be read: Permission denied")
 
 
 _OTHERS = (

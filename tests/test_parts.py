@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from numscope import parts
 from numscope.dumps import Problem
 from numscope.dumps.sources import Stamp
+from numscope.errors import ResultsError
 from numscope.parts import Origin, Part, part_name
 from numscope.plans import FileWork, Planned
 from numscope.written import parse
@@ -54,6 +56,22 @@ def test_a_part_says_of_which_dump_file_it_is(tmp_path: Path) -> None:
 def test_no_part_is_none(tmp_path: Path) -> None:
     assert parts.read_part(tmp_path, ORIGIN) is None
     assert not parts.is_finished(tmp_path / "missing", ORIGIN)
+
+
+def test_a_part_that_must_not_be_read_is_not_a_missing_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts.write_part(tmp_path, ORIGIN, PART)
+
+    def refuse(_: Path) -> bytes:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(ResultsError) as caught:
+        parts.read_part(tmp_path, ORIGIN)
+    path = tmp_path / part_name(ORIGIN.path)
+    assert str(caught.value) == f"{path} cannot be read: Permission denied"
+    assert not parts.is_finished(tmp_path, ORIGIN)
 
 
 @pytest.mark.parametrize(

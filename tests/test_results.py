@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from numscope import runs
 from numscope.errors import ResultsError
 from numscope.parts import part_name
-from numscope.results import Results, claim
+from numscope.results import Results, claim, opened
+from numscope.runs import RunPlan
+from numscope.shards import Shard
 from tests.examples import layer_rows, row
 
 ADVICE = "choose another folder with --out, or replace them with --fresh"
@@ -75,6 +78,35 @@ def test_a_run_json_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     assert str(caught.value) == expected
 
 
+def _plan(folder: Path, dump: str) -> None:
+    runs.begin(folder / "plans", RunPlan(dump, ("analyze",), {}, {}, ()), Shard())
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b'{"dump": "/du', b"\0\0\0", b"\xff"])
+def test_a_run_json_that_was_torn_is_made_up_for_by_the_plan(
+    content: bytes | None, tmp_path: Path
+) -> None:
+    if content is not None:
+        (tmp_path / "run.json").write_bytes(content)
+    _plan(tmp_path, "/dump")
+    assert claim(tmp_path, "/dump") == Results(tmp_path)
+    with pytest.raises(ResultsError) as caught:
+        claim(tmp_path, "/other")
+    assert str(caught.value) == f"{tmp_path} holds the results of /dump, not of /other; {ADVICE}"
+    (plan,) = (path for path in (tmp_path / "plans").iterdir() if path.stem.isalnum())
+    plan.write_bytes(plan.read_bytes()[:-1])
+    with pytest.raises(ResultsError, match=r"without a run\.json|was not written by numscope"):
+        claim(tmp_path, "/dump")
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", "3", '{"dump": NaN}', "[" * 100_000])
+def test_no_plan_makes_a_run_json_of_something_else_numscopes(content: str, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(content)
+    _plan(tmp_path, "/dump")
+    with pytest.raises(ResultsError, match=r"run\.json was not written by numscope"):
+        claim(tmp_path, "/dump")
+
+
 @pytest.mark.parametrize("content", ["{", "[]", json.dumps({"dump": "/other"}), "{}"])
 def test_fresh_takes_any_folder(content: str, tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(content)
@@ -88,6 +120,23 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"cannot write results to {tmp_path / 'out'}: File exists; choose another folder with --out"
     )
+
+
+@pytest.mark.parametrize("below", ["", "a/b"])
+def test_a_link_to_nowhere_is_called_that(below: str, tmp_path: Path) -> None:
+    link = tmp_path / "out"
+    link.symlink_to("scratch/out")
+    why = f"{link} is a link to scratch/out, and nothing is there"
+    with pytest.raises(ResultsError) as caught:
+        claim(link / below, "/dump")
+    assert str(caught.value) == (
+        f"cannot write results to {link / below}: {why}; choose another folder with --out"
+    )
+    with pytest.raises(ResultsError) as caught:
+        opened(link / below)
+    assert str(caught.value) == f"cannot read results from {link / below}: {why}"
+    (tmp_path / "scratch" / "out").mkdir(parents=True)
+    assert claim(link / below, "/dump") == opened(link / below) == Results(link / below)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

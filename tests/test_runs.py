@@ -93,6 +93,18 @@ def test_a_damaged_note_has_not_begun(content: bytes, tmp_path: Path) -> None:
     assert len(runs.begun(tmp_path)) == 2
 
 
+@pytest.mark.parametrize("name", ["", "shard-1-of-2.json", "plan"])
+def test_what_cannot_be_read_is_no_run_that_has_not_begun(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "plans"
+    _begin(folder, Shard(1, 2))
+    path = _plans(folder)[0] if name == "plan" else folder / name
+    path.rename(tmp_path / "aside")
+    # As good as a folder that must not be read, also for the superuser.
+    (path.write_text if path == folder else lambda _: path.mkdir())("")
+    with pytest.raises(ResultsError, match=rf"^{path} cannot be read: (Is|Not) a directory$"):
+        runs.whole(folder)
+
+
 def test_plans_that_nobody_uses_are_forgotten_in_time(tmp_path: Path) -> None:
     _begin(tmp_path, Shard())
     (first,) = _plans(tmp_path)

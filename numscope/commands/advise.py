@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from numscope.commands.answering import answering
+from numscope.commands.reading import reading
 from numscope.commands.rows import chosen_rows
 from numscope.options import Command, LocalPath, choosing, results_argument, verbosity
 
@@ -76,11 +77,10 @@ def advise(
       numscope advise results --tolerance 'sqnr_db[gradient transpose]>=20' --per run --layers 0-16
     """
     from numscope import advice, console, json_text, recipe_tables, writing
-    from numscope.results import Results
     from numscope.rules import parse_all
     from numscope.standings import standings
 
-    folder = Results(results)
+    folder = reading(results, quiet=quiet)
     written = folder.beside_tables(out or results / "advise.csv")
     rows, tiles = chosen_rows(folder, module=module, kinds=kinds, layers=layers)
     chosen = [row for row in rows if layers is None or row.layer in layers]

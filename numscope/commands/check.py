@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from numscope.commands.answering import answering
+from numscope.commands.reading import reading
 from numscope.errors import UsageError
 from numscope.options import Command, LocalPath, verbosity
 
@@ -62,10 +63,9 @@ def check(
     """
     from numscope import amounts, console, json_text
     from numscope import rules as checking
-    from numscope.results import Results
     from numscope.series import x_name_of
 
-    rows = Results(results).layer_rows()
+    rows = reading(results, quiet=quiet).layer_rows()
     x_name = x_name_of(rows)
     texts = [*rules, *(text for file in files for text in checking.read(file))]
     if not texts:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from numscope.commands.answering import answering
+from numscope.commands.reading import reading
 from numscope.errors import NothingToDo, UsageError
 from numscope.options import Command, LocalPath, verbosity
 
@@ -69,7 +70,7 @@ def compare(
 
     if len(results) < 2:
         raise UsageError("there is one folder; compare it with what?")
-    runs = _runs(results, recipe)
+    runs = _runs(results, recipe, quiet=quiet)
     found = comparison.pairs(runs, tolerance)
     if not any(pair.points and pair.layers for pair in found):
         raise NothingToDo("the results have no chart, layer and tokens in common")
@@ -86,16 +87,15 @@ def compare(
             console.print_written(answer, written)
 
 
-def _runs(results: Sequence[Path], recipe: str | None) -> list[Run]:
+def _runs(results: Sequence[Path], recipe: str | None, *, quiet: bool) -> list[Run]:
     """Each folder's charts and findings; only of one recipe each."""
     from numscope.comparison import Run
     from numscope.findings import find
     from numscope.gallery import tables_of
-    from numscope.results import Results
 
     runs = []
     for folder in results:
-        held = Results(folder)
+        held = reading(folder, quiet=quiet)
         rows = held.layer_rows()
         tiles = held.own_tiles(rows)
         labels = sorted({row.recipe for row in rows})

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from numscope.commands.answering import answering
+from numscope.commands.reading import reading
 from numscope.errors import NothingToDo, UsageError
 from numscope.options import Command, LocalPath, results_argument, verbosity
 
@@ -40,12 +41,11 @@ def export(
     """
     from numscope import console
     from numscope.gallery import tables_of
-    from numscope.results import Results
     from numscope.tensorboard import write
 
     if tensorboard is None:
         raise UsageError("say what to export to: --tensorboard DIR")
-    folder = Results(results)
+    folder = reading(results, quiet=quiet)
     rows = folder.layer_rows()
     charts = tables_of(rows, tiles=folder.own_tiles(rows))
     if not charts:

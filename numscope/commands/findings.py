@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from numscope.commands.answering import answering
+from numscope.commands.reading import reading
 from numscope.errors import NothingToDo
 from numscope.options import Command, results_argument, verbosity
 
@@ -21,10 +22,10 @@ from numscope.options import Command, results_argument, verbosity
     help="Answer as a JSON list of objects, all of them.",
 )
 @verbosity(
-    quiet="Changes nothing: there is nothing to say but the answer.",
+    quiet="Say nothing but the answer and errors.",
     verbose="Show all findings, not the most important ones only.",
 )
-def findings(results: Path, *, as_json: bool, quiet: bool, verbose: bool) -> None:  # noqa: ARG001
+def findings(results: Path, *, as_json: bool, quiet: bool, verbose: bool) -> None:
     """Say what stands out in RESULTS: peaks, dips, shifts, drifts, odd layers and more.
 
     The ten most important findings are shown, with --verbose all.
@@ -37,9 +38,8 @@ def findings(results: Path, *, as_json: bool, quiet: bool, verbose: bool) -> Non
     from numscope import console, json_text
     from numscope.findings import find, to_json
     from numscope.gallery import tables_of
-    from numscope.results import Results
 
-    folder = Results(results)
+    folder = reading(results, quiet=quiet)
     rows = folder.layer_rows()
     tiles = folder.own_tiles(rows)
     charts = tables_of(rows, tiles=tiles)

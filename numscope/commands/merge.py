@@ -31,11 +31,11 @@ def merge(results: Path, *, no_charts: bool, log_json: bool, quiet: bool, verbos
     """
     from numscope import runs
     from numscope.merging import merge as merge_parts
-    from numscope.results import Results
+    from numscope.results import opened
     from numscope.tenure import Tenure
 
-    folder = Results(results)
     with working(quiet=quiet, verbose=verbose, log_json=log_json) as (log, _):
+        folder = opened(results)
         run = runs.whole(folder.plans)
         tenure = Tenure(folder.plans, run.plan, run.shard)
         merged = merge_parts(folder, run.plan.files, tenure.confirm)

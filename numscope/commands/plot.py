@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from numscope.commands.answering import answering
+from numscope.commands.reading import reading
 from numscope.commands.rows import chosen_rows, of_recipe
 from numscope.errors import NothingToDo
 from numscope.options import Command, choosing, results_argument, verbosity
@@ -117,11 +118,10 @@ def plot(
         tables_of,
         tradeoff_files,
     )
-    from numscope.results import Results
     from numscope.standings import standings
     from numscope.tradeoffs import tradeoffs
 
-    folder = Results(results)
+    folder = reading(results, quiet=quiet)
     rows, tiles = chosen_rows(folder, module=module, kinds=kinds, layers=layers)
     folders = folders_of(row.recipe for row in rows)
     if recipe is not None:

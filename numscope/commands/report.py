@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from numscope.commands.answering import answering
+from numscope.commands.reading import reading
 from numscope.errors import NothingToDo
 from numscope.options import Command, LocalPath, results_argument, verbosity
 
@@ -40,11 +41,10 @@ def report(results: Path, out: Path | None, *, quiet: bool, verbose: bool) -> No
     from numscope.findings import find
     from numscope.gallery import tables_of, tradeoff_files
     from numscope.report import page
-    from numscope.results import Results
     from numscope.standings import standings
     from numscope.tradeoffs import tradeoffs
 
-    folder = Results(results)
+    folder = reading(results, quiet=quiet)
     written = folder.beside_tables(out or results / "report.html")
     rows = folder.layer_rows()
     tiles = folder.own_tiles(rows)
