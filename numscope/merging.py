@@ -17,6 +17,8 @@ from numscope.results import Results
 from numscope.sorting import sorted_rows
 from numscope.tables import LayerRow, LayerSums, Row
 
+_OUTDATED = "was made of earlier tables: removed"
+
 
 @dataclass(slots=True)
 class Merged:
@@ -63,7 +65,8 @@ def merge(
         sums, tensors = LayerSums(), _Tensors()
         results.keep_tensors(_passing(chain([first], rows), sums, tensors, confirm))
         merged.layers = sums.rows()
-        results.keep_layers(merged.layers)
+        outdated = results.keep_layers(merged.layers)
+        merged.problems.extend(Problem(str(each), _OUTDATED, failure=False) for each in outdated)
         merged.tensors = tensors.count
         merged.problems.extend(tensors.remarks())
     return merged

@@ -15,12 +15,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeGuard, TypeVar
 
 from numscope import json_text, parts, runs, series, tables, writing
+from numscope.authorship import is_own
 from numscope.errors import RecipeError, ResultsError, UsageError
 from numscope.tables import LayerRow, Row
 from numscope.written import parse_tile
 
 RUN, TENSORS, LAYERS, FINDINGS = "run.json", "tensors.csv", "layers.csv", "findings.md"
 FINDINGS_TABLE, RECIPES = "findings.csv", "recipes.csv"
+REPORT, ADVICE = "report.html", "advise.csv"
 CHARTS, PARTS, PLANS = "charts", "parts", "plans"
 
 #: What a folder of results holds, in whatever state it is.
@@ -59,15 +61,24 @@ class Results:
         """
         tables.write_csv(self.folder / TENSORS, rows, Row)
 
-    def keep_layers(self, rows: Iterable[LayerRow]) -> None:
-        """Write layers.csv.
+    def keep_layers(self, rows: Collection[LayerRow]) -> list[Path]:
+        """Write layers.csv; what was removed because it was made of another one.
+
+        That are numscope's own page and advice, and they go first, so that none outlives its table.
 
         Raises
         ------
         ResultsError
-            If it cannot be written.
+            If it cannot be written, or one of these cannot be removed.
         """
-        tables.write_csv(self.folder / LAYERS, rows, LayerRow)
+        path = self.folder / LAYERS
+        outdated: list[Path] = []
+        if not _holds(path, tables.to_csv(rows, LayerRow)):
+            made = (self.folder / name for name in (REPORT, ADVICE))
+            outdated = [each for each in made if each.is_file() and is_own(each)]
+            _remove(outdated)
+        tables.write_csv(path, rows, LayerRow)
+        return outdated
 
     def keep_run(self, facts: Mapping[str, Any]) -> None:
         """Write run.json.
@@ -114,6 +125,12 @@ class Results:
         for path, content in zip(written, files.values(), strict=True):
             writing.write_bytes(path, content, inside=self.folder)
         return written
+
+    def foreign_charts(self, names: Iterable[str]) -> list[str]:
+        """Those of these names in the charts folder that somebody else's files have."""
+        listed = self.listed_charts()
+        paths = {name: self.folder / CHARTS / name for name in names if name not in listed}
+        return [name for name, path in paths.items() if path.exists() and not is_own(path)]
 
     def listed_charts(self) -> list[str]:
         """The names of the files in the charts folder that run.json lists as this run's own."""
@@ -195,14 +212,24 @@ class Results:
         names = (TENSORS, LAYERS, RECIPES, FINDINGS, FINDINGS_TABLE, RUN)
         return [self.folder / name for name in names]
 
-    def beside_tables(self, path: Path) -> Path:
-        """The path, if it is none of these files.
+    def beside_tables(self, chosen: Path | None, name: str) -> Path:
+        """Where to write what a command makes of the tables.
+
+        Parameters
+        ----------
+        chosen
+            What somebody has chosen; whatever is there may be replaced, but not the tables.
+        name
+            What it is called in this folder else; only numscope's own file may be replaced.
 
         Raises
         ------
         UsageError
-            If it is, by whatever name.
+            If it is one of the tables, by whatever name, or somebody else's file.
         """
+        path = chosen or self.folder / name
+        if chosen is None and path.exists() and not is_own(path):
+            raise UsageError(f"{path} was not written by numscope; choose another name with --out")
         if any(path.exists() and own.exists() and path.samefile(own) for own in self.tables):
             raise UsageError(f"{path} is a file of the results themselves; choose another name")
         return path
@@ -387,6 +414,14 @@ def _is_chart(name: object) -> bool:
         return False
     path = PurePosixPath(name)
     return path.suffix in _CHART_SUFFIXES and not path.is_absolute() and ".." not in path.parts
+
+
+def _holds(path: Path, text: str) -> bool:
+    """Whether a file has this content."""
+    try:
+        return path.read_bytes() == text.encode(errors="backslashreplace")
+    except OSError:
+        return False
 
 
 def _remove(paths: Iterable[Path]) -> None:

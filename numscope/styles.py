@@ -14,6 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from numscope.amounts import Unit, token_unit
+from numscope.authorship import MAKER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,9 +73,9 @@ STYLES: dict[StyleName, Style] = {
 }
 #: Without versions and the time, equal figures are equal bytes.
 _METADATA: dict[Format, dict[str, Any]] = {
-    "png": {"Software": None},
-    "svg": {"Date": None, "Creator": None},
-    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "png": {"Software": MAKER},
+    "svg": {"Date": None, "Creator": MAKER},
+    "pdf": {"CreationDate": None, "Creator": MAKER, "Producer": None},
 }
 
 

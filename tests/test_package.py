@@ -27,8 +27,19 @@ PACKAGE = REPOSITORY / "numscope"
 #: in places. A new module has its place in it, a package its own: inside it, imports are its own
 #: matter.
 ORDER = (
-    *("version", "starting", "errors", "json_text", "toml_files", "ranges", "amounts", "formats"),
-    *("choices", "checks", "recipes", "catalogue", "written", "costs", "inputs", "roundings"),
+    *("version", "starting", "errors", "authorship", "json_text", "toml_files", "ranges"),
+    *("amounts", "formats"),
+    *(
+        "authorship",
+        "choices",
+        "checks",
+        "recipes",
+        "catalogue",
+        "written",
+        "costs",
+        "inputs",
+        "roundings",
+    ),
     *("caches", "compiling", "extremes", "kernels", "scale_loops", "expressions", "scales"),
     *("quantize", "measure", "panels", "tiling", "streaming", "dumps", "writing", "tables"),
     *("sorting", "resources", "engines", "clusters", "plans", "stacks", "capture", "growing"),

@@ -77,11 +77,12 @@ def advise(
       numscope advise results --tolerance 'sqnr_db[gradient transpose]>=20' --per run --layers 0-16
     """
     from numscope import advice, console, json_text, recipe_tables, writing
+    from numscope.results import ADVICE
     from numscope.rules import parse_all
     from numscope.standings import standings
 
     folder = reading(results, quiet=quiet)
-    written = folder.beside_tables(out or results / "advise.csv")
+    written = folder.beside_tables(out, ADVICE)
     rows, tiles = chosen_rows(folder, module=module, kinds=kinds, layers=layers)
     chosen = [row for row in rows if layers is None or row.layer in layers]
     rules = parse_all(tolerance, sorted({row.recipe for row in chosen}))

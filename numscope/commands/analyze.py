@@ -177,7 +177,15 @@ def analyze(
                 _end_shard(log, run, failed)
             else:
                 merged = run.merge(hands, log)
-                publish(log, results, run.plan, merged, run.tenure, has_charts=not no_charts)
+                publish(
+                    log,
+                    results,
+                    run.plan,
+                    merged,
+                    run.tenure,
+                    has_charts=not no_charts,
+                    fresh=fresh,
+                )
 
 
 def _end_shard(log: Log, run: Batch, failed: Sequence[Problem]) -> None:

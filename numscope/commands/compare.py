@@ -11,7 +11,7 @@ import click
 
 from numscope.commands.answering import answering
 from numscope.commands.reading import reading
-from numscope.errors import NothingToDo, UsageError
+from numscope.errors import NothingToDo, ResultsError, UsageError
 from numscope.options import Command, LocalPath, verbosity
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def compare(
       numscope compare run1 run2 run3 -o comparison --tolerance 1000000000
     """
     from numscope import comparison, console, writing
+    from numscope.authorship import is_own
     from numscope.gallery import comparison_files
 
     if len(results) < 2:
@@ -75,12 +76,19 @@ def compare(
     if not any(pair.points and pair.layers for pair in found):
         raise NothingToDo("the results have no chart, layer and tokens in common")
     said = comparison.text(runs, found)
-    writing.write_text(out / "differences.csv", comparison.to_csv(found))
-    writing.write_text(out / "compare.md", said)
-    written = [out / "differences.csv", out / "compare.md"]
-    for name, content in comparison_files(runs, suffix=suffix).items():
-        writing.write_bytes(out / "charts" / name, content)
-        written.append(out / "charts" / name)
+    files = {
+        "differences.csv": comparison.to_csv(found).encode(errors="backslashreplace"),
+        "compare.md": said.encode(errors="backslashreplace"),
+        **{f"charts/{name}": each for name, each in comparison_files(runs, suffix=suffix).items()},
+    }
+    written = [out / name for name in files]
+    for path in written:
+        if path.exists() and not is_own(path):
+            raise ResultsError(
+                f"{path} was not written by numscope; choose another folder with --out"
+            )
+    for path, content in zip(written, files.values(), strict=True):
+        writing.write_bytes(path, content)
     if not quiet:
         with answering() as answer:
             console.print_lines(answer, [*said.splitlines()[2:], ""])

@@ -11,7 +11,7 @@ import click
 from numscope.commands.answering import answering
 from numscope.commands.reading import reading
 from numscope.commands.rows import chosen_rows, of_recipe
-from numscope.errors import NothingToDo
+from numscope.errors import NothingToDo, ResultsError
 from numscope.options import Command, choosing, results_argument, verbosity
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def plot(
       numscope plot results --module mlp.fc1 --smooth 9 --mark-findings
       numscope plot results --heatmap --all-layers --yscale log
     """
-    from numscope import console
+    from numscope import amounts, console
     from numscope.findings import find
     from numscope.gallery import (
         chart_files,
@@ -118,6 +118,7 @@ def plot(
         tables_of,
         tradeoff_files,
     )
+    from numscope.results import CHARTS
     from numscope.standings import standings
     from numscope.tradeoffs import tradeoffs
 
@@ -142,6 +143,11 @@ def plot(
     files |= tradeoff_files(tradeoffs(standings(rows, tiles), layers=layers, **meant), **look)
     if module is not None:
         files = of_module(module, files)
+    if foreign := folder.foreign_charts(files):
+        others = amounts.others(len(foreign) - 1, "file")
+        raise ResultsError(
+            f"{results / CHARTS / foreign[0]} was not written by numscope{others}: move it away"
+        )
     written = folder.keep_charts(files)
     with answering() as answer:
         if verbose:

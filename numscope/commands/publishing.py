@@ -34,6 +34,7 @@ def publish(
     *,
     gone: Sequence[Problem] = (),
     has_charts: bool,
+    fresh: bool = False,
 ) -> None:
     """Write everything that follows from the tables, say it, and exit.
 
@@ -43,6 +44,9 @@ def publish(
         Whether the folder is still this run's.
     gone
         What is told of files that are not in the plan; their parts are kept all the same.
+
+    fresh
+        Whether charts take the place of somebody else's files that are called alike.
 
     Raises
     ------
@@ -57,7 +61,7 @@ def publish(
     from numscope.findings import find, text, to_csv
     from numscope.gallery import chart_files, tables_of, tradeoff_files
     from numscope.recipe_tables import print_scores
-    from numscope.results import FINDINGS, RUN, recorded_tiles
+    from numscope.results import CHARTS, FINDINGS, RUN, recorded_tiles
     from numscope.standings import standings
     from numscope.tradeoffs import tradeoffs
 
@@ -66,8 +70,8 @@ def publish(
     )
     problems = [*plan.problems, *merged.problems, *gone]
     problems += _left_out(left, {each.where for each in problems})
-    log.problems(problems, RUN if merged.layers else None)
     if not merged.layers:
+        log.problems(problems)
         files = amounts.counted(len(plan.files), "dump file")
         raise NothingToDo(f"nothing could be read of {files}")
     tiles = recorded_tiles(plan.facts)
@@ -76,6 +80,10 @@ def publish(
     standing = standings(merged.layers, tiles)
     compared = scores.scores(standing)
     drawn = chart_files(charts) | tradeoff_files(tradeoffs(standing)) if has_charts else {}
+    foreign = [] if fresh else results.foreign_charts(drawn)
+    problems += _not_ours(results.folder / CHARTS, foreign)
+    drawn = {name: content for name, content in drawn.items() if name not in foreign}
+    log.problems(problems, RUN)
     tenure.confirm()
     results.forget_parts(left)
     results.forget_leftovers()
@@ -123,6 +131,14 @@ def _left_out(left: Iterable[Path], told: Collection[str]) -> list[Problem]:
     )
     paths = sorted({path for path in map(dump_file, left) if path} - {*told})
     return [Problem(path, message, failure=False) for path in paths]
+
+
+def _not_ours(charts: Path, foreign: Iterable[str]) -> list[Problem]:
+    """A remark for each file that stays where a chart would be."""
+    from numscope.dumps import Problem
+
+    message = "was not written by numscope and stays: move it away for the chart of that name"
+    return [Problem(str(charts / name), message, failure=False) for name in foreign]
 
 
 def _problem(problem: Problem) -> Mapping[str, str]:

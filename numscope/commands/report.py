@@ -41,11 +41,12 @@ def report(results: Path, out: Path | None, *, quiet: bool, verbose: bool) -> No
     from numscope.findings import find
     from numscope.gallery import tables_of, tradeoff_files
     from numscope.report import page
+    from numscope.results import REPORT
     from numscope.standings import standings
     from numscope.tradeoffs import tradeoffs
 
     folder = reading(results, quiet=quiet)
-    written = folder.beside_tables(out or results / "report.html")
+    written = folder.beside_tables(out, REPORT)
     rows = folder.layer_rows()
     tiles = folder.own_tiles(rows)
     charts = tables_of(rows, tiles=tiles)

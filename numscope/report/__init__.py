@@ -15,6 +15,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from numscope import amounts, json_text
+from numscope.authorship import MAKER
 from numscope.errors import MissingExtra
 from numscope.findings import to_json, worst
 from numscope.findings.finding import worse
@@ -30,6 +31,7 @@ _PAGE = """\
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta name="generator" content="{maker}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline';
  style-src 'unsafe-inline'; img-src data: blob:">
@@ -101,6 +103,7 @@ def page(
     }
     return _PAGE.format(
         title=html.escape(title),
+        maker=MAKER,
         style=(parts / "page.css").read_text(encoding="utf-8"),
         data=_json(content),
         library=_plotly(),
