@@ -5,8 +5,9 @@ Both say the same things. Nothing here is an answer: answers go to stdout.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -150,4 +151,22 @@ class AsJson:
 
     def _say(self, event: str, *, is_error: bool = False, **facts: Any) -> None:
         if is_error or not self.is_quiet:
-            self._write(json_text.text({"event": event} | facts) + "\n")
+            self._write(_object(event, facts) + "\n")
+
+
+def as_object(line: str) -> str:
+    """The line if it is one of such a log; else what another library has said, as one.
+
+    >>> print(as_object("RuntimeWarning: overflow"))
+    {"event": "note", "message": "RuntimeWarning: overflow"}
+    """
+    try:
+        found = json.loads(line)
+    except ValueError:
+        found = None
+    is_ours = isinstance(found, dict) and "event" in found
+    return line if is_ours else _object("note", {"message": line})
+
+
+def _object(event: str, facts: Mapping[str, Any]) -> str:
+    return json_text.text({"event": event, **facts})
