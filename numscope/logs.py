@@ -39,8 +39,8 @@ class Log(Protocol):
     def counting(self, verb: str) -> AbstractContextManager[progress.Count]:
         """Files are being looked at."""
 
-    def waiting(self, what: str) -> AbstractContextManager[None]:
-        """Something takes its time."""
+    def waiting(self, what: str) -> AbstractContextManager[Callable[[], object]]:
+        """Something takes its time from when what this gives is called."""
 
     def progress(self, total_bytes: int, total_files: int) -> AbstractContextManager[Progress]:
         """How far a job is."""
@@ -75,7 +75,7 @@ class ForPeople:
         """Show how many files were looked at."""
         return progress.counting(self._err, verb, quiet=self.is_quiet)
 
-    def waiting(self, what: str) -> AbstractContextManager[None]:
+    def waiting(self, what: str) -> AbstractContextManager[Callable[[], object]]:
         """Show what is waited for."""
         return progress.waiting(self._err, what, quiet=self.is_quiet)
 
@@ -124,9 +124,9 @@ class AsJson:
         self._say("note", message=f"{verb}: {amounts.counted(last[0], 'file')}")
 
     @contextmanager
-    def waiting(self, what: str) -> Iterator[None]:  # noqa: ARG002 (nothing to say about it)
+    def waiting(self, what: str) -> Iterator[Callable[[], object]]:  # noqa: ARG002 (not said)
         """Say nothing."""
-        yield
+        yield lambda: None
 
     @contextmanager
     def progress(self, total_bytes: int, total_files: int) -> Iterator[Progress]:

@@ -157,8 +157,8 @@ def analyze(
         results = claim(out, run_plan.dump, fresh=fresh)
         run = batches.begin(results, run_plan, work, shard, fresh=fresh)
         stopping.advice = run.advice
-        with log.waiting("compiling the loops, once per installation,"):
-            warm_up(wanted[0].recipe)
+        with log.waiting("compiling the loops, once per installation,") as begin:
+            warm_up(wanted[0].recipe, begin)
         team = (
             workers.dask(scheduler, scheduler_file, jobs, log.note)
             if engine == "dask"
