@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from numscope.findings import moments, presence, trends
-from numscope.findings.finding import Finding, Kind, least_difference, listed
+from numscope.findings.finding import Finding, FindingKind, least_difference, listed
 from numscope.findings.lines import FEWEST_POINTS, lines_of
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _silent(tables: Sequence[Series], found: Sequence[Finding]) -> list[Finding]
 
 
 def _about(
-    kind: Kind, own: Sequence[Series], tables: Sequence[Series], head: str, tail: str
+    kind: FindingKind, own: Sequence[Series], tables: Sequence[Series], head: str, tail: str
 ) -> list[Finding]:
     """One finding about some of the charts, which are named unless they are all; of none, none."""
     if not own:
