@@ -57,17 +57,19 @@ def summary(tables: Sequence[Series]) -> Table:
 def print_findings(
     console: Console,
     findings: Sequence[Finding],
+    charts: Sequence[Series],
     listed: str | None = None,
     *,
     most: int | None = _MOST_FINDINGS,
 ) -> None:
     """Print a numbered line per finding, the first `most`, all if `None`, and how many more.
 
+    Where `charts`, in which they were found, are of several recipes, a line says whose it is.
     `listed` is a file that has all of them, if there is one.
     """
-    recipes = {each.recipe for each in findings}
+    has_recipe = len({each.recipe for each in charts}) > 1
     for i, each in enumerate(findings[:most], start=1):
-        line = named(each, has_recipe=len(recipes) > 1)
+        line = named(each, has_recipe=has_recipe)
         print_plain(console, f"{i}. {line}" if len(findings) > 1 else line)
     more = len(findings[most:]) if most is not None else 0
     if more:

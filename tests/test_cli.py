@@ -65,8 +65,9 @@ is usual (13 times the noise); so does layer 4.
 median, 0.99948 over all layers.
 9. gradient transpose underflow (128,1): the size of the spikes falls with depth, from 0.1609 in \
 layer 0 to 0 in layer 16 (rank correlation -1.00).
-10. Nothing stands out in activations underflow (1,128), activations distortion (1,128), \
-gradients underflow (1,128) and gradients distortion (1,128).
+10. Nothing strays from the usual in activations underflow (1,128) (0 to 0.0001221), activations \
+distortion (1,128) (0.99989 to 0.99968), gradients underflow (1,128) (0 to 0.0001526) and \
+gradients distortion (1,128) (0.99976 to 0.99968).
 
 """
 
@@ -1032,6 +1033,26 @@ def test_findings_as_json_is_a_list_of_objects(call: Call, results: Path) -> Non
     ]
     assert (found[2]["kind"], found[2]["layer"], found[2]["tokens"]) == ("dip", 16, 184320)
     assert found[-1]["kind"] == "flat"
+
+
+def test_a_finding_says_whose_it_is_where_another_recipe_has_none(call: Call, folder: Path) -> None:
+    rows = layer_rows(
+        *(
+            row(
+                *(recipe, recipe),
+                sums=ErrorSums(count=10**6, saturated_count=int(recipe == "mx-e4m3")),
+                tokens=tokens,
+                layer=0,
+            )
+            for recipe in ("ling", "mx-e4m3")
+            for tokens in range(9)
+        )
+    )
+    tables.write_csv(folder / "two" / "layers.csv", rows, LayerRow)
+    first = call("findings", "two").out.splitlines()[0]
+    assert first.startswith("1. mx-e4m3: gradient (1,32): 9 values are clipped")
+    alone = call("plot", "two", "--mark-findings", "--recipe", "mx-e4m3").out.splitlines()[0]
+    assert alone.startswith("1. gradient (1,32): 9 values are clipped")
 
 
 def test_ten_findings_are_shown_unless_all_are_asked_for(call: Call, folder: Path) -> None:

@@ -147,5 +147,5 @@ def plot(
         if verbose:
             answer.print(console.summary(charts))
         if not quiet:
-            console.print_findings(answer, found, most=None)
+            console.print_findings(answer, found, charts, most=None)
             console.print_written(answer, written)

@@ -78,7 +78,7 @@ def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_ch
             if not has_choice:
                 answer.print(console.summary(charts))
                 answer.print()
-            console.print_findings(answer, found, FINDINGS)
+            console.print_findings(answer, found, charts, FINDINGS)
             answer.print()
             console.print_written(answer, [*results.tables, *pictures])
             if has_choice:

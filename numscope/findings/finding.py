@@ -28,10 +28,11 @@ FindingKind = Literal[
     "non-finite present",
     "missing points",
     "flat",
+    "restless",
     "too few points",
 ]
 #: Kinds that say that nothing was found.
-SILENT: frozenset[FindingKind] = frozenset({"flat", "too few points"})
+SILENT: frozenset[FindingKind] = frozenset({"flat", "restless", "too few points"})
 
 #: What a metric is when nothing was lost; 0 for all others, which rise as more is lost.
 BEST = {"distortion": 1.0, "cosine": 1.0, "min_row_cosine": 1.0, "sqnr_db": math.inf}
