@@ -1126,6 +1126,24 @@ def test_plot_says_what_there_is_instead(
     assert call("plot", results.name, *options) == (1, "", f"numscope: {line}\n")
 
 
+@pytest.mark.parametrize("command", [("plot",), ("compare", "results")], ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    ("recipe", "code", "line"),
+    [
+        ("nosuch", 2, "'nosuch' is no recipe, and none is called so in results; it has ling"),
+        ("mxfp8", 1, "no recipe 'mxfp8' in results; it has ling"),
+        ("fp8 :1x128", 0, None),
+        ("e4m3:1x128:float32", 0, None),
+    ],
+)
+def test_a_recipe_of_results_is_known_in_any_spelling(
+    recipe: str, code: int, line: str | None, command: Sequence[str], call: Call, results: Path
+) -> None:
+    """And one that is none is wrong usage, as it is to `analyze`."""
+    done = call(*command, results.name, "--recipe", recipe)
+    assert (done.code, done.err) == (code, f"numscope: {line}\n" if line else "")
+
+
 def test_plot_of_no_results_says_how_to_make_them(call: Call, folder: Path) -> None:
     advice = "make it with `numscope analyze DUMP_DIR --out nowhere`"
     expected = f"numscope: nowhere holds no layers.csv; {advice}\n"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from numscope.commands.answering import answering
+from numscope.commands.rows import of_recipe
 from numscope.errors import NothingToDo, UsageError
 from numscope.options import Command, LocalPath, verbosity
 
@@ -100,12 +101,11 @@ def _runs(results: Sequence[Path], recipe: str | None) -> list[Run]:
         tiles = held.own_tiles(rows)
         labels = sorted({row.recipe for row in rows})
         if recipe is not None:
-            rows = [row for row in rows if row.recipe == recipe]
-        known = f"{folder} has the recipes {', '.join(labels)}"
-        if not rows:
-            raise NothingToDo(f"no recipe {recipe!r}: {known}")
-        if recipe is None and len(labels) > 1:
-            raise UsageError(f"{known}; choose one with --recipe")
+            rows = of_recipe(rows, recipe, held)
+        elif len(labels) > 1:
+            raise UsageError(
+                f"{folder} has the recipes {', '.join(labels)}; choose one with --recipe"
+            )
         found = tables_of(rows, tiles=tiles)
         runs.append(Run(str(folder), tuple(found), tuple(find(found, rows, tiles))))
     return runs

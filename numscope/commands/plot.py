@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @results_argument
 @choosing
-@click.option("--recipe", help="Only this recipe, as named in the tables.")
+@click.option("--recipe", help="Only this recipe, by name or written form.")
 @click.option(
     "--distortion",
     type=click.Choice(["distortion", "cosine"]),
