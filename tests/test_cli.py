@@ -1090,6 +1090,20 @@ def test_plot_draws_chosen_layers_from_the_tables_alone(call: Call, results: Pat
     assert (results / "charts" / "gradients_underflow_1x128.png").read_bytes() != before
 
 
+def test_a_table_has_the_layers_of_its_picture(call: Call, results: Path) -> None:
+    call("plot", "results", "--layers", "0,16", "--quiet")
+    heads = {path.read_text().splitlines()[0] for path in (results / "charts").glob("*.csv")}
+    assert heads == {"tokens,0,16"}
+
+
+def test_an_axis_that_stays_linear_is_said(call: Call, results: Path) -> None:
+    said = "numscope: the y axes of cosine stay linear: near 1 a logarithm shows the same; --loss"
+    words = ("plot", results.name, "--distortion", "cosine", "--yscale", "log")
+    assert call(*words).err.startswith(said)
+    assert call(*words, "--loss").err == ""
+    assert call(*words, "--quiet") == (0, "", "")
+
+
 def test_plot_gives_the_pictures_of_analyze(call: Call, results: Path) -> None:
     before = {path.name: path.read_bytes() for path in (results / "charts").iterdir()}
     shutil.rmtree(results / "charts")

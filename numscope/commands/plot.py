@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     type=click.Choice(["linear", "log"]),
     default="linear",
     show_default=True,
-    help="Scale of the y axes.",
+    help="Scale of the y axes; that of distortion stays linear without --loss.",
 )
 @click.option(
     "--xscale",
@@ -130,6 +130,12 @@ def plot(
     charts = tables_of(rows, tiles=tiles, **meant)
     if not charts:
         raise NothingToDo(f"{results} has no tensor with a layer number: nothing to draw")
+    if look["yscale"] == "log" and not is_loss and not quiet:
+        click.echo(
+            f"numscope: the y axes of {distortion} stay linear: near 1 a logarithm shows the same;"
+            " --loss draws what is lost on a logarithmic axis",
+            err=True,
+        )
     found = find(charts, rows, tiles) if mark_findings else []
     shared: dict[str, Any] = {"folders": folders, "layers": layers, "is_loss": is_loss}
     files = chart_files(charts, smooth=smooth, findings=found, **shared, **look)
