@@ -176,7 +176,10 @@ def tradeoff_files(
 
 
 def comparison_files(runs: Sequence[Run], *, suffix: Format = "png") -> dict[str, bytes]:
-    """Each chart of the first run with the same charts of the others beside it, by name."""
+    """Each chart of the first run with the same charts of the others beside it, by name.
+
+    What no other run has stands beside nothing, and is left out.
+    """
     caches.prepare_matplotlib()
     from numscope import charts  # noqa: PLC0415
 
@@ -188,6 +191,8 @@ def comparison_files(runs: Sequence[Run], *, suffix: Format = "png") -> dict[str
             for other in run.tables
             if (other.subject, other.metric) == (table.subject, table.metric)
         }
+        if len(alike) < 2:
+            continue
         name = f"{table.subject} {table.metric}".replace(" ", "_")
         figure = charts.side_by_side(list(alike.values()), list(alike))
         files[f"{name}.{suffix}"] = charts.render(figure, suffix)

@@ -95,7 +95,7 @@ def _runs(results: Sequence[Path], recipe: str | None) -> list[Run]:
     from numscope.results import Results
 
     runs = []
-    for folder in results:
+    for name, folder in zip(_names(results), results, strict=True):
         held = Results(folder)
         rows = held.layer_rows()
         tiles = held.own_tiles(rows)
@@ -107,5 +107,16 @@ def _runs(results: Sequence[Path], recipe: str | None) -> list[Run]:
                 f"{folder} has the recipes {', '.join(labels)}; choose one with --recipe"
             )
         found = tables_of(rows, tiles=tiles)
-        runs.append(Run(str(folder), tuple(found), tuple(find(found, rows, tiles))))
+        left_out = tuple(label for label in labels if label not in {row.recipe for row in rows})
+        runs.append(Run(name, tuple(found), tuple(find(found, rows, tiles)), left_out))
     return runs
+
+
+def _names(results: Sequence[Path]) -> list[str]:
+    """What the folders are called; one that is given again is numbered."""
+    names = list(map(str, results))
+    counts = [names[: i + 1].count(name) for i, name in enumerate(names)]
+    return [
+        f"{name} ({count})" if count > 1 else name
+        for name, count in zip(names, counts, strict=True)
+    ]
