@@ -153,6 +153,31 @@ def literal(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def folded(text: str, width: int, after: str = ":=/_-") -> str:
+    """The text in lines of that width, which end behind one of these signs.
+
+    Only a word that is longer than that is broken elsewhere.
+
+    Examples
+    --------
+    >>> print(folded("float8_e5m2:1x128:rounding=stochastic", 15))
+    float8_e5m2:
+    1x128:rounding=
+    stochastic
+    >>> print(folded("0-8,10-13,60", 8, ","))
+    0-8,
+    10-13,60
+    """
+    lines, ends = [""], re.escape(after)
+    for word in re.findall(f"[^{ends}]*[{ends}]|[^{ends}]+", text):
+        if len(lines[-1]) + len(word) > width and lines[-1]:
+            lines.append("")
+        lines[-1] += word
+        while len(lines[-1]) > width:
+            lines[-1:] = lines[-1][:width], lines[-1][width:]
+    return "\n".join(lines)
+
+
 def _worst_cells(table: Series) -> tuple[str, str, str]:
     point = worst(table)
     if point is None:

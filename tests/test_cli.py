@@ -26,6 +26,7 @@ from numscope import Recipe, dumps, options, stopping, streams, tables
 from numscope import results as results_module
 from numscope.catalogue import NAMED, family
 from numscope.cli import cli, run
+from numscope.commands import answering
 from numscope.measure import ErrorSums
 from numscope.recipe_pages import recipe_table
 from numscope.tables import LayerRow, Row
@@ -1261,10 +1262,40 @@ def test_recipes_lists_every_named_recipe(call: Call) -> None:
     assert names == list(numscope.recipes())
 
 
-def test_recipes_fit_80_columns(call: Call) -> None:
-    for arguments in ([], ["--verbose"], ["te-nvfp4"], ["torchao-block"]):
-        _, out, _ = call("recipes", *arguments)
-        assert max(map(len, out.splitlines())) <= 80
+@pytest.mark.parametrize("arguments", [[], ["--verbose"], ["te-nvfp4"], ["torchao-block"]])
+def test_recipes_fit_80_columns(
+    arguments: list[str], call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "_UNBOUNDED", 80)
+    _, out, _ = call("recipes", *arguments)
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_recipes_have_a_line_each_where_that_fits_and_in_a_pipe(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = max((entry.source for entry in NAMED.values()), key=len)
+    _, out, _ = call("recipes", "--verbose")
+    assert len(out.splitlines()) == 1 + len(NAMED)
+    assert long in out
+    monkeypatch.setattr(answering, "_UNBOUNDED", 80)
+    *lines, last = call("recipes").out.splitlines()
+    assert len(lines) == 1 + len(NAMED)
+    assert last.strip() == "no room for: source"
+    assert "te-tensor        e4m3     *x*" in "\n".join(lines)
+
+
+def test_a_pipe_is_as_wide_as_it_takes(
+    call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a variable says how wide a terminal is."""
+    monkeypatch.setenv("COLUMNS", "40")
+    long = "float8_e5m2:1x128:power_of_two:rounding=stochastic:seed=1"
+    words = ["analyze", "dump", "--no-charts", "--recipe", long, "--recipe", "ling"]
+    out = _shell(*words, cwd=folder).stdout
+    assert len([line for line in out.splitlines() if line.startswith(f"{long}  8.25")]) == 1
+    done = call("advise", "numscope-out", "--tolerance", f"sqnr_db[{long}]>1")
+    assert f"  {long}  " in done.out
 
 
 @pytest.mark.parametrize("width", range(20, 100))
