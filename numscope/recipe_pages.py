@@ -32,7 +32,9 @@ _BY_IMPORTANCE = ("name", "tile", "bits", "range", "element", "scale", "source")
 #: Columns whose cells may take several lines, and the least room that they need then.
 _FOLDED = {"name": 16, "scale": 12, "source": 12}
 #: Behind which signs the lines of some of them end.
-_AFTER = {"name": ":=/_-", "scale": " *", "source": " /_,"}
+_AFTER = {"name": (":", "=/", "_-"), "scale": (" ", "*"), "source": (" ", "/_")}
+#: What of a recipe's page is a name, in whatever form.
+_NAMES = ("recipe", "the same as", "written out")
 #: After each column.
 _GAP = 2
 
@@ -88,16 +90,18 @@ def _widths(rows: Sequence[Mapping[str, str]], width: int, *, has_sources: bool)
     return widths
 
 
-def recipe_page(recipe: Recipe, label: str | None = None) -> Table:
+def recipe_page(recipe: Recipe, label: str | None = None, *, width: int = 80) -> Table:
     """All about a recipe: what it is made of, its formula, and how its neighbours differ.
 
-    `label` is what it is called, unless it is as `str` says.
+    `label` is what it is called, unless it is as `str` says. Names fold to `width` as a whole.
     """
+    room = max(width - _GAP - max(len(field.name) for field in fields(recipe)), _FOLDED["name"])
     page = grid(has_header=False)
     page.add_column(style="bold", no_wrap=True)
     page.add_column(overflow="fold")
     for fact, value in _facts(recipe, label or str(recipe)).items():
-        page.add_row(fact, Text(value))
+        after = _AFTER["name" if fact in _NAMES else "source"]
+        page.add_row(fact, Text(folded(value, room, after)))
     for field in fields(recipe):
         if field.name not in ("element", "tile"):
             page.add_row(field.name, Text(str(getattr(recipe, field.name))))

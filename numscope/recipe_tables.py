@@ -12,7 +12,7 @@ from rich.text import Text
 
 from numscope import amounts
 from numscope.advice import alike
-from numscope.console import folded, grid, print_plain
+from numscope.console import folded, grid, print_plain, print_table
 from numscope.findings import is_lossless
 from numscope.findings.finding import at
 from numscope.scores import METRICS
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 _LEAST_OF_A_NAME = 12
 #: So many metrics have a column of advice; advise.csv has all.
 _MOST_METRICS = 3
-#: To what names and lists of layers are folded in advice of 80 columns; they share any more.
-_NAME_WIDTH, _LAYERS_WIDTH = 17, 16
 
 
 def print_scores(console: Console, scores: Sequence[Score]) -> None:
@@ -50,7 +48,7 @@ def print_scores(console: Console, scores: Sequence[Score]) -> None:
     for kind, own in groupby(rows, lambda row: row[0].kind):
         console.print()
         if room < _LEAST_OF_A_NAME:
-            console.print(_folded_scores(kind, heads, own))
+            print_table(console, _folded_scores(kind, heads, own))
             continue
         fitting = [each.recipe for each in scores if len(each.recipe) <= room]
         words = (word for each in scores for word in each.kind.split(" "))
@@ -115,23 +113,15 @@ def print_advice(
     for trial in best:
         use = trial.recipe if trial.is_kept else None
         lines.setdefault((trial.kind, use, trial.layers if is_long else ()), []).append(trial)
-    table = grid()
-    for head in ("kind", "layers", "recipe"):
-        table.add_column(head, overflow="fold")
-    for head in ("bits", *columns):
-        table.add_column(head.replace("_", "\n"), justify="right", no_wrap=True)
-    more = max(console.width - 80, 0) // 2
-    last = ""
-    for trials in lines.values():
-        kind = trials[0].kind
-        layers = _listed(layer for trial in trials for layer in trial.layers)
-        table.add_row(
-            Text("" if kind == last else kind),
-            folded(layers, _LAYERS_WIDTH + more, ","),
-            *_use_cells(trials[0], columns, _NAME_WIDTH + more),
+    rows = [
+        (
+            trials[0].kind,
+            _listed(layer for trial in trials for layer in trial.layers),
+            *_use_cells(trials[0], columns),
         )
-        last = kind
-    console.print(table)
+        for trials in lines.values()
+    ]
+    print_table(console, _use_table(rows, ("bits", *columns), console.width))
     for trial in best:
         if trial.missed:
             print_plain(console, _missed(trial, trial.missed))
@@ -148,14 +138,41 @@ def print_uniform(console: Console, found: Sequence[Advice]) -> None:
         print_plain(console, f"One recipe for all layers: {', '.join(words)}.")
 
 
-def _use_cells(trial: Trial, columns: Iterable[str], width: int) -> list[str | Text]:
+def _use_cells(trial: Trial, columns: Iterable[str]) -> list[str]:
     """The recipe to use, its bits and its values; that there is none."""
     if not trial.is_kept:
-        return ["none"]
+        return ["none"] + [""] * (1 + len(list(columns)))
     values = [
         amounts.brief(name, trial.values[name]) if name in trial.values else "" for name in columns
     ]
-    return [Text(folded(trial.recipe, width)), f"{trial.bits:.3g}", *values]
+    return [trial.recipe, f"{trial.bits:.3g}", *values]
+
+
+def _use_table(rows: Sequence[Sequence[str]], numbers: Sequence[str], width: int) -> Table:
+    """A kind's name once; layers and recipes folded where they would not fit beside the rest."""
+    heads = [head.replace("_", "\n") for head in ("kind", "layers", "recipe", *numbers)]
+    kind, layers, name, *others = (
+        max(len(text) for cell in (head, *cells) for text in cell.splitlines() or [""])
+        for head, *cells in zip(heads, *rows, strict=True)
+    )
+    room = width - sum(2 + each for each in (kind, *others)) - 2
+    if room < 2 * _LEAST_OF_A_NAME:
+        room += kind
+        kind = max(len(word) for row in rows for word in ("kind", *row[0].split(" ")))
+        room = max(room - kind, _LEAST_OF_A_NAME)
+    layers = min(layers, max(room // 2, room - name))
+    table = grid()
+    for head in heads[:3]:
+        table.add_column(head, overflow="fold")
+    for head in heads[3:]:
+        table.add_column(head, justify="right", no_wrap=True)
+    last = ""
+    for row in rows:
+        shown = folded(row[1], layers, ","), folded(row[2], room - layers)
+        said = "" if row[0] == last else folded(row[0], kind, " ")
+        table.add_row(*map(Text, (said, *shown, *row[3:])))
+        last = row[0]
+    return table
 
 
 def _missed(trial: Trial, point: Point) -> str:

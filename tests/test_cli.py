@@ -1285,6 +1285,16 @@ def test_recipes_have_a_line_each_where_that_fits_and_in_a_pipe(
     assert "te-tensor        e4m3     *x*" in "\n".join(lines)
 
 
+@pytest.mark.parametrize(
+    "words", ["scan dump", "recipes", "recipes ling", "advise results", "plot results -v"]
+)
+@pytest.mark.usefixtures("results")
+def test_no_line_ends_with_blanks(words: str, call: Call) -> None:
+    lines = call(*words.split()).out.splitlines()
+    assert len(lines) > 3
+    assert lines == [line.rstrip() for line in lines]
+
+
 def test_a_pipe_is_as_wide_as_it_takes(
     call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -151,7 +151,7 @@ def plot(
     written = folder.keep_charts(files)
     with answering() as answer:
         if verbose:
-            answer.print(console.summary(charts))
+            console.print_table(answer, console.summary(charts))
         if not quiet:
             console.print_findings(answer, found, charts, most=None)
             console.print_written(answer, written)

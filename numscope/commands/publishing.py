@@ -76,7 +76,7 @@ def publish(log: Log, results: Results, plan: RunPlan, merged: Merged, *, has_ch
         with answering() as answer:
             has_choice = len({each.recipe for each in compared}) > 1
             if not has_choice:
-                answer.print(console.summary(charts))
+                console.print_table(answer, console.summary(charts))
                 answer.print()
             console.print_findings(answer, found, charts, FINDINGS)
             answer.print()
