@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -166,3 +166,15 @@ def logging(command: F) -> F:
     return click.option(
         "--log-json", is_flag=True, help="Log to stderr as one JSON object per line."
     )(command)
+
+
+def wants_json(words: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Whether a command line asks for such a log, be it a wrong one."""
+    if "--log-json" in words:
+        return True
+    command = next((word for word in words if not word.startswith("-")), "")
+    said = environment.get(f"NUMSCOPE_{command}_LOG_JSON".upper(), "")
+    try:
+        return bool(said) and bool(click.BOOL.convert(said, None, None))
+    except click.BadParameter:
+        return False

@@ -114,6 +114,7 @@ def overview(
     xscale: XScale = "linear",
     layers: Collection[int] | None = None,
     raw: Sequence[Series] = (),
+    marks: Sequence[Sequence[Mark]] = (),
     style: StyleName = "screen",
     dpi: int | None = None,
 ) -> Figure:
@@ -128,8 +129,8 @@ def overview(
         At least one.
     yscale, xscale, layers, style, dpi
         As in `chart`.
-    raw
-        One per table, or none.
+    raw, marks
+        One per table, or none; as in `chart`.
     """
     chosen = [selected(table, layers) for table in tables]
     behind = [selected(table, layers) for table in raw]
@@ -139,11 +140,12 @@ def overview(
     width, height = _CELL
     with rc_context(STYLES[style].settings):
         figure = new_figure((width * len(columns), height * len(rows)), style, dpi)
-        for table, faint in zip_longest(chosen, behind):
+        for table, faint, own in zip_longest(chosen, behind, marks):
             left = width * columns.index(_column(table))
             bottom = height * (len(rows) - 1 - rows.index(table.metric))
             axes = _add_axes(figure, left, bottom, _CELL)
             _draw(axes, table, shades, unit, (xscale, yscale), faint)
+            _add_marks(axes, own or (), unit)
     return figure
 
 

@@ -15,6 +15,7 @@ from typing import TextIO
 import click
 
 from numscope import starting, streams
+from numscope.batch_options import wants_json
 from numscope.commands.advise import advise
 from numscope.commands.analyze import analyze
 from numscope.commands.answering import stop_writing
@@ -28,6 +29,7 @@ from numscope.commands.plot import plot
 from numscope.commands.recipes import recipes
 from numscope.commands.report import report
 from numscope.commands.scan import scan
+from numscope.commands.working import json_log
 from numscope.errors import NumscopeError
 from numscope.options import Commands
 from numscope.starting import INTERRUPTED
@@ -61,6 +63,11 @@ for _command in COMMANDS:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     streams.settle()
+    words = sys.argv[1:] if arguments is None else arguments
+    if sys.stderr is not None and wants_json(words, os.environ):
+        from numscope.logs import as_object  # noqa: PLC0415 (`--help` logs nothing)
+
+        sys.stderr = streams.ByLine(sys.stderr, as_object)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # our threads are enough; NumPy reads this when imported
     starting.finish()
@@ -68,15 +75,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit code. Every error is one line on stderr."""
+    """Run the command line; the exit code. Every error is one line on stderr, or one object."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    fail = json_log(quiet=False).failure if wants_json(words, os.environ) else _complain
     try:
         code = cli.main(words, prog_name="numscope", standalone_mode=False, obj=words)
     except (KeyboardInterrupt, click.exceptions.Abort):
-        click.echo("numscope: interrupted", err=True)
+        fail("interrupted")
         return INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        if fail is _complain:
+            error.show()
+        else:
+            fail(error.format_message())
         return error.exit_code
     except (BrokenPipeError, SystemExit):  # click exits for a broken pipe
         if not _has_reader(sys.stdout):  # a help that was read far enough
@@ -85,9 +96,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
         stop_writing(sys.stderr)  # there is nobody left to complain to
         return NOTHING_DONE
     except (NumscopeError, OSError) as error:
-        click.echo(f"numscope: {error}", err=True)
+        fail(str(error))
         return exit_code(error)
     return code if isinstance(code, int) else 0
+
+
+def _complain(text: str) -> None:
+    click.echo(f"numscope: {text}", err=True)
 
 
 def _has_reader(stream: TextIO) -> bool:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
 from numscope import amounts
 from numscope.errors import UsageError
-from numscope.findings.finding import SILENT, at, worse
+from numscope.findings.finding import SILENT, at, listed, of_layers, worse
 from numscope.findings.writing import named
 from numscope.tables import csv_text
 
@@ -30,11 +30,15 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run's name, the charts' tables of one recipe, and what stands out in them."""
+    """A run's name, the charts' tables of one recipe, and what stands out in them.
+
+    `left_out` are the other recipes that it has.
+    """
 
     name: str
     tables: tuple[Series, ...]
     findings: tuple[Finding, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +95,9 @@ def pairs(runs: Sequence[Run], tolerance: float | None = None) -> list[Pair]:
     first, *others = runs
     found = []
     for other in others:
-        there = {(table.subject, table.metric): table for table in other.tables}
+        there = {_chart(table): table for table in other.tables}
         for table in first.tables:
-            match = there.get((table.subject, table.metric))
+            match = there.get(_chart(table))
             if match is None:
                 continue
             if match.x_name != table.x_name:
@@ -130,7 +134,7 @@ def to_csv(found: Sequence[Pair]) -> str:
     """Every difference as CSV: other − first, and other / first."""
     lines = (
         (
-            *(f"{pair.first.subject} {pair.first.metric}", pair.run, each.layer),
+            *(_chart(pair.first), pair.run, each.layer),
             *(pair.first.x_name, each.x_first, each.x_other),
             *(each.first, each.other, each.change, each.other / each.first if each.first else ""),
         )
@@ -142,13 +146,12 @@ def to_csv(found: Sequence[Pair]) -> str:
 
 def text(runs: Sequence[Run], found: Sequence[Pair]) -> str:
     """compare.md: how the runs were aligned, where they differ most, and whose findings differ."""
-    lines = ["# Comparison", "", *(f"- {run.name}" for run in runs), ""]
-    for pair in found:
-        chart = f"{pair.first.subject} {pair.first.metric}"
-        lines.append(f"- {chart}, {pair.run}: {_sentence(pair)}")
+    lines = ["# Comparison", "", *(f"- {_introduced(run)}" for run in runs), ""]
+    lines += [f"- {_chart(pair.first)}, {pair.run}: {_sentence(pair)}" for pair in found]
+    lines += [f"- {each}" for each in _alone(runs)]
     for run in runs:
         own = only_in(run, [other for other in runs if other is not run], found)
-        lines += ["", f"## Only in {run.name}", ""]
+        lines += ["", f"## Found only in {run.name}", ""]
         lines += [f"- {named(each, has_recipe=False)}" for each in own] or ["Nothing."]
     return "\n".join(lines) + "\n"
 
@@ -164,10 +167,32 @@ def only_in(run: Run, others: Sequence[Run], found: Sequence[Pair]) -> list[Find
     ]
 
 
+def _introduced(run: Run) -> str:
+    """The run and what of it is compared."""
+    recipes = ", ".join(dict.fromkeys(table.recipe for table in run.tables))
+    rest = f"; not compared: {', '.join(run.left_out)}" if run.left_out else ""
+    return f"{run.name}: {recipes or 'no chart'}{rest}"
+
+
+def _alone(runs: Sequence[Run]) -> Iterator[str]:
+    """The charts that the first run has and another has not, or the other way round."""
+    first, *others = runs
+    for each in others:
+        for one, other in ((first, each), (each, first)):
+            there = set(map(_chart, other.tables))
+            alone = [chart for chart in map(_chart, one.tables) if chart not in there]
+            if alone:
+                yield f"only in {one.name}, not in {other.name}: {listed(alone)}"
+
+
+def _chart(table: Series) -> str:
+    """What charts are the same by, whatever their tiles."""
+    return f"{table.subject} {table.metric}"
+
+
 def _sentence(pair: Pair) -> str:
     """How it was aligned, and where the other run is worse and better by most."""
     table = pair.first
-    total = f"{len(pair.points):,} of {len(table.x):,} points, at most {_far(pair)} apart"
     words = [
         f"{word} by most in layer {most.layer} at {at(table.x_name, most.x_first)},"
         f" {amounts.metric(table.metric, most.other)}"
@@ -176,16 +201,29 @@ def _sentence(pair: Pair) -> str:
         for most in [largest(pair, sign)]
         if most
     ]
-    return f"{total}; {'; '.join(words) or 'no difference'}."
+    nothing = "no difference" if differences(pair) else "nothing to compare"
+    return f"{', '.join(_aligned(pair))}; {'; '.join(words) or nothing}."
+
+
+def _aligned(pair: Pair) -> Iterator[str]:
+    """What of the two charts is compared: tiles that differ, points, layers that one alone has."""
+    one, other = pair.first, pair.other
+    if one.tile != other.tile:
+        yield f"{other.tile} beside {one.tile}"
+    points = f"{len(pair.points):,} of {amounts.counted(len(one.x), 'point')}"
+    yield f"{points}, {_far(pair)}" if pair.points else points
+    if one.layers != other.layers:
+        yield f"{of_layers(pair.layers)} only" if pair.layers else "no layer in common"
 
 
 def _far(pair: Pair) -> str:
-    count = round(pair.tolerance)
-    return (
-        f"{amounts.tokens(count)} tokens"
-        if pair.first.x_name == "tokens"
-        else amounts.counted(count, "step")
-    )
+    """How far apart points are that stand beside each other, at most."""
+    what = "tokens" if pair.first.x_name == "tokens" else "step"
+    count = max(abs(pair.first.x[i] - pair.other.x[j]) for i, j in pair.points)
+    if not count:
+        return f"at the same {what}{'s' if what == 'step' else ''}"
+    far = f"{amounts.tokens(count)} tokens" if what == "tokens" else amounts.counted(count, "step")
+    return f"at most {far} apart"
 
 
 def _is_same(one: Finding, other: Finding, near: float) -> bool:

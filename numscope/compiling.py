@@ -8,11 +8,13 @@ used.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+from numba.core import event
 
 from numscope import caches
 
@@ -30,6 +32,24 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """The function as a part of the compiled functions that call it."""
     return cast("Callable[P, R]", numba.njit(nogil=True, error_model="numpy")(function))
+
+
+@contextmanager
+def noticed(on_compiling: Callable[[], object]) -> Iterator[None]:
+    """Call `on_compiling` whenever a loop is compiled, and not taken from the cache, meanwhile."""
+    with event.install_listener("numba:compile", _Listener(on_compiling)):
+        yield
+
+
+class _Listener(event.Listener):
+    def __init__(self, on_start: Callable[[], object]) -> None:
+        self._on_start = on_start
+
+    def on_start(self, _event: Any) -> None:
+        self._on_start()
+
+    def on_end(self, _event: Any) -> None:
+        """Nothing to say."""
 
 
 def _choose_cache() -> None:

@@ -19,9 +19,9 @@ from numscope.findings import is_lossless, worst
 from numscope.findings.writing import named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
     from numscope.dumps.refs import Problem
     from numscope.findings import Finding
@@ -57,17 +57,19 @@ def summary(tables: Sequence[Series]) -> Table:
 def print_findings(
     console: Console,
     findings: Sequence[Finding],
+    charts: Sequence[Series],
     listed: str | None = None,
     *,
     most: int | None = _MOST_FINDINGS,
 ) -> None:
     """Print a numbered line per finding, the first `most`, all if `None`, and how many more.
 
+    Where `charts`, in which they were found, are of several recipes, a line says whose it is.
     `listed` is a file that has all of them, if there is one.
     """
-    recipes = {each.recipe for each in findings}
+    has_recipe = len({each.recipe for each in charts}) > 1
     for i, each in enumerate(findings[:most], start=1):
-        line = named(each, has_recipe=len(recipes) > 1)
+        line = named(each, has_recipe=has_recipe)
         print_plain(console, f"{i}. {line}" if len(findings) > 1 else line)
     more = len(findings[most:]) if most is not None else 0
     if more:
@@ -83,6 +85,14 @@ def print_lines(console: Console, lines: Iterable[str]) -> None:
 def print_plain(console: Console, text: str) -> None:
     """Print one line as it is, however long."""
     console.print(Text(_literal(console, text)), soft_wrap=True)
+
+
+def print_table(console: Console, table: RenderableType) -> None:
+    """Print a table, or several, without blanks at the ends of lines."""
+    for line in console.render_lines(table, pad=False):
+        text = Text.assemble(*((part.text, part.style or "") for part in line))
+        text.rstrip()
+        console.print(text, soft_wrap=True)
 
 
 def print_written(console: Console, paths: Iterable[Path], base: Path | None = None) -> None:
@@ -149,6 +159,42 @@ def literal(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def folded(text: str, width: int, after: Sequence[str] = (":", "=/", "_-")) -> str:
+    """The text in lines of that width, which end behind one of the first of these signs.
+
+    A word that is longer than that is broken behind the next ones, and at last anywhere.
+
+    Examples
+    --------
+    >>> print(folded("float8_e5m2:1x128:rounding=stochastic", 18))
+    float8_e5m2:1x128:
+    rounding=
+    stochastic
+    >>> print(folded("0-8,10-13,60", 8, ","))
+    0-8,
+    10-13,60
+    """
+    lines = [""]
+    for word in _words(text, width, after):
+        if len(lines[-1] + word.rstrip()) > width and lines[-1]:
+            lines.append("")
+        lines[-1] += word
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _words(text: str, width: int, after: Sequence[str]) -> Iterator[str]:
+    """The text in parts that are at most so long, each with the sign that it ends with."""
+    if not after:
+        yield from (text[start : start + width] for start in range(0, len(text), width))
+        return
+    ends = re.escape(after[0])
+    for word in re.findall(f"[^{ends}]*[{ends}]|[^{ends}]+", text):
+        if len(word.rstrip()) > width:
+            yield from _words(word, width, after[1:])
+        else:
+            yield word
 
 
 def _worst_cells(table: Series) -> tuple[str, str, str]:

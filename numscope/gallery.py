@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from numscope import caches, series, tradeoffs, views
 from numscope.recipe_folders import folder_name, folder_names
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from numscope.styles import Format
     from numscope.tables import LayerRow
     from numscope.tradeoffs import Tradeoff
+
+T = TypeVar("T")
 
 #: The columns of layers.csv that charts show, a row of the overview each.
 METRICS = ("underflow", "distortion")
@@ -74,6 +76,8 @@ def chart_files(
 ) -> dict[str, bytes]:
     """Each chart's table and picture, and each recipe's overview, by name in the charts folder.
 
+    A table has what its picture shows: the layers that are drawn, and of smoothed lines the values.
+
     Parameters
     ----------
     tables
@@ -85,7 +89,7 @@ def chart_files(
     smooth
         Lines are medians of so many points, with the values faintly behind them.
     is_loss
-        Whether to draw 1 − distortion, on a logarithmic axis. The CSV tables stay as they are.
+        Whether to draw 1 − distortion, on a logarithmic axis.
     findings
         What to mark, by its place in this list, from 1.
     look
@@ -102,16 +106,20 @@ def chart_files(
         own = [table for table in tables if table.recipe == label]
         whole = [views.loss(table) if is_loss else table for table in own]
         drawn = [views.smoothed(table, smooth) for table in whole] if smooth > 1 else whole
-        behind = whole if smooth > 1 else []
+        extras: dict[str, Sequence[Any]] = {}
+        if smooth > 1:
+            extras["raw"] = whole
+        if findings:
+            pairs = zip(own, whole, strict=True)
+            extras["marks"] = [marks_of(findings, *pair, layers) for pair in pairs]
         for i, table in enumerate(drawn):
-            files[f"{folder}{own[i].name}.csv"] = series.to_csv(own[i]).encode()
-            extra: dict[str, Any] = {"raw": behind[i]} if behind else {}
-            if findings:
-                extra["marks"] = marks_of(findings, own[i], whole[i], layers)
+            shown = views.selected(whole[i], layers)
+            files[f"{folder}{table.name}.csv"] = series.to_csv(shown).encode()
+            extra: dict[str, Any] = {key: each[i] for key, each in extras.items()}
             figure = charts.chart(table, **options, **extra)
             files[f"{folder}{table.name}.{suffix}"] = charts.render(figure, suffix)
-        extra = {"raw": _by_metric(behind)} if behind else {}
-        figure = charts.overview(_by_metric(drawn), **options, **extra)
+        extra = {key: _by_metric(own, each) for key, each in extras.items()}
+        figure = charts.overview(_by_metric(own, drawn), **options, **extra)
         files[f"{folder}overview.{suffix}"] = charts.render(figure, suffix)
     return files
 
@@ -168,7 +176,10 @@ def tradeoff_files(
 
 
 def comparison_files(runs: Sequence[Run], *, suffix: Format = "png") -> dict[str, bytes]:
-    """Each chart of the first run with the same charts of the others beside it, by name."""
+    """Each chart of the first run with the same charts of the others beside it, by name.
+
+    What no other run has stands beside nothing, and is left out.
+    """
     caches.prepare_matplotlib()
     from numscope import charts  # noqa: PLC0415
 
@@ -180,6 +191,8 @@ def comparison_files(runs: Sequence[Run], *, suffix: Format = "png") -> dict[str
             for other in run.tables
             if (other.subject, other.metric) == (table.subject, table.metric)
         }
+        if len(alike) < 2:
+            continue
         name = f"{table.subject} {table.metric}".replace(" ", "_")
         figure = charts.side_by_side(list(alike.values()), list(alike))
         files[f"{name}.{suffix}"] = charts.render(figure, suffix)
@@ -219,6 +232,7 @@ def marks_of(
     return marks
 
 
-def _by_metric(tables: Sequence[Series]) -> list[Series]:
-    """All of the first metric, then all of the second."""
-    return sorted(tables, key=lambda table: table.metric != METRICS[0])
+def _by_metric(tables: Sequence[Series], theirs: Sequence[T]) -> list[T]:
+    """What belongs to each of the tables, those of the first metric before all others."""
+    order = sorted(range(len(tables)), key=lambda i: tables[i].metric != METRICS[0])
+    return [theirs[i] for i in order]

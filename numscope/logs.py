@@ -5,8 +5,9 @@ Both say the same things. Nothing here is an answer: answers go to stdout.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -38,8 +39,8 @@ class Log(Protocol):
     def counting(self, verb: str) -> AbstractContextManager[progress.Count]:
         """Files are being looked at."""
 
-    def waiting(self, what: str) -> AbstractContextManager[None]:
-        """Something takes its time."""
+    def waiting(self, what: str) -> AbstractContextManager[Callable[[], object]]:
+        """Something takes its time from when what this gives is called."""
 
     def progress(self, total_bytes: int, total_files: int) -> AbstractContextManager[Progress]:
         """How far a job is."""
@@ -74,7 +75,7 @@ class ForPeople:
         """Show how many files were looked at."""
         return progress.counting(self._err, verb, quiet=self.is_quiet)
 
-    def waiting(self, what: str) -> AbstractContextManager[None]:
+    def waiting(self, what: str) -> AbstractContextManager[Callable[[], object]]:
         """Show what is waited for."""
         return progress.waiting(self._err, what, quiet=self.is_quiet)
 
@@ -123,9 +124,9 @@ class AsJson:
         self._say("note", message=f"{verb}: {amounts.counted(last[0], 'file')}")
 
     @contextmanager
-    def waiting(self, what: str) -> Iterator[None]:  # noqa: ARG002 (nothing to say about it)
+    def waiting(self, what: str) -> Iterator[Callable[[], object]]:  # noqa: ARG002 (not said)
         """Say nothing."""
-        yield
+        yield lambda: None
 
     @contextmanager
     def progress(self, total_bytes: int, total_files: int) -> Iterator[Progress]:
@@ -150,4 +151,22 @@ class AsJson:
 
     def _say(self, event: str, *, is_error: bool = False, **facts: Any) -> None:
         if is_error or not self.is_quiet:
-            self._write(json_text.text({"event": event} | facts) + "\n")
+            self._write(_object(event, facts) + "\n")
+
+
+def as_object(line: str) -> str:
+    """The line if it is one of such a log; else what another library has said, as one.
+
+    >>> print(as_object("RuntimeWarning: overflow"))
+    {"event": "note", "message": "RuntimeWarning: overflow"}
+    """
+    try:
+        found = json.loads(line)
+    except ValueError:
+        found = None
+    is_ours = isinstance(found, dict) and "event" in found
+    return line if is_ours else _object("note", {"message": line})
+
+
+def _object(event: str, facts: Mapping[str, Any]) -> str:
+    return json_text.text({"event": event, **facts})

@@ -166,6 +166,7 @@ def plan(
         *_remark(unnamed, "left out: no kind (activation, gradient, …) is recognised in its name"),
         *_remark(empty, "left out: it is empty, there is nothing to measure"),
         *_remark(undated, _undated_message(chosen, undated)),
+        *_over_steps(chosen),
         *_absent(found, selection),
     ]
     filled = (ref for ref in chosen if 0 not in ref.shape)
@@ -244,6 +245,21 @@ def _undated_message(chosen: Sequence[TensorRef], undated: Sequence[TensorRef]) 
     return "no step is named, as it is for others: it is in the tables but in no chart"
 
 
+def _over_steps(chosen: Sequence[TensorRef]) -> list[Problem]:
+    """A remark if the tokens of some steps are known, and those of others not."""
+    dated = [ref for ref in chosen if ref.step is not None]
+    lost = [ref for ref in dated if ref.tokens is None]
+    if not lost or len(lost) == len(dated):
+        return []
+    steps = {ref.step for ref in lost if ref.step is not None}
+    what = f"step{'s' if len(steps) > 1 else ''} {amounts.span(steps)}"
+    message = (
+        f"no tokens are known of {what}, as they are of others: all charts are drawn over steps;"
+        " give them with --tokens-map, or leave such steps out with --steps"
+    )
+    return [Problem(lost[0].name, message, failure=False)]
+
+
 def _remark(refs: Sequence[TensorRef], message: str) -> list[Problem]:
     if not refs:
         return []
@@ -254,14 +270,14 @@ def _remark(refs: Sequence[TensorRef], message: str) -> list[Problem]:
 def _absent(found: Scan, selection: Selection) -> list[Problem]:
     """A remark for layers and steps that were asked for one by one and are not there.
 
-    Numbers beside others that were asked for are taken as a range, which only narrows.
+    A range only narrows; so do numbers beside others where they were not given as text.
     """
     remarks = []
     for word, wanted, present in (
         ("layer", selection.layers, {ref.layer for ref in found}),
         ("step", selection.steps, {ref.step for ref in found}),
     ):
-        missing = set(Ranges.of(wanted or ()).single) - present
+        missing = set(Ranges.of(wanted or ()).named) - present
         if missing:
             remarks.append(
                 Problem(found.root, f"has no {word} {amounts.ranges(missing)}", failure=False)

@@ -167,17 +167,23 @@ def counting(console: Console, verb: str, *, quiet: bool = False) -> Iterator[Co
 
 
 @contextmanager
-def waiting(console: Console, what: str, *, quiet: bool = False) -> Iterator[None]:
-    """Say on a terminal what is being waited for; elsewhere afterwards, if it took long."""
+def waiting(console: Console, what: str, *, quiet: bool = False) -> Iterator[Callable[[], object]]:
+    """Say on a terminal what is being waited for; elsewhere afterwards, if it took long.
+
+    What it gives is to be called when the waiting begins; as long as it is not, nothing is said.
+    """
     if quiet:
-        yield
+        yield lambda: None
     elif console.is_terminal and not console.is_dumb_terminal:
-        with console.status(f"{what} ..."):
-            yield
+        status = console.status(f"{what} ...")
+        try:
+            yield status.start
+        finally:
+            status.stop()
     else:
-        start = time.monotonic()
-        yield
-        took = time.monotonic() - start
+        begun: list[float] = []
+        yield lambda: begun.append(time.monotonic())
+        took = time.monotonic() - begun[0] if begun else 0.0
         if took >= _LONG_SECONDS:
             console.print(f"{what} took {amounts.duration(took)}", highlight=False)
 

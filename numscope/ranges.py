@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from numscope.errors import UsageError
@@ -29,16 +29,20 @@ class Ranges(Collection[int]):
     ----------
     parts
         Ranges of step 1, none of them empty, rising, with at least one number between any two.
+    named
+        Numbers that were given one by one, rising: where nothing tells, those without a neighbour.
     """
 
     parts: tuple[range, ...] = ()
+    named: tuple[int, ...] = field(default=(), compare=False)
 
     @classmethod
     def of(cls, numbers: Iterable[int]) -> Self:
         """The set of these numbers."""
         if isinstance(numbers, cls):
             return numbers
-        return cls.joined(range(number, number + 1) for number in set(numbers))
+        found = cls.joined(range(number, number + 1) for number in set(numbers))
+        return replace(found, named=_singles(found.parts))
 
     @classmethod
     def joined(cls, parts: Iterable[range]) -> Self:
@@ -50,11 +54,6 @@ class Ranges(Collection[int]):
             else:
                 joined.append(part)
         return cls(tuple(joined))
-
-    @property
-    def single(self) -> list[int]:
-        """The numbers that have no neighbour in the set, rising."""
-        return [part.start for part in self.parts if len(part) == 1]
 
     def __contains__(self, number: object) -> bool:
         if not isinstance(number, int):
@@ -92,7 +91,8 @@ def parse(text: str) -> Ranges:
         raise UsageError(f"{len(parts):,} numbers and ranges; at most {_MOST_PARTS:,} are read")
     if not all(_RANGE.fullmatch(part.strip()) for part in parts):
         raise UsageError(f"{_shown(text)} is not a list such as 0,4,8 or 0-16")
-    return Ranges.joined(map(parse_range, parts))
+    found = list(map(parse_range, parts))
+    return replace(Ranges.joined(found), named=_singles(found))
 
 
 def parse_range(text: str) -> range:
@@ -115,6 +115,10 @@ def parse_range(text: str) -> range:
     if last < first:
         raise UsageError(f"{text.strip()!r} is not a range from small to large")
     return range(first, last + 1)
+
+
+def _singles(parts: Iterable[range]) -> tuple[int, ...]:
+    return tuple(sorted({part.start for part in parts if len(part) == 1}))
 
 
 def _shown(text: str) -> str:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from numscope import written
 from numscope.catalogue import NAMED
-from numscope.console import grid
+from numscope.console import folded, grid
 from numscope.costs import bits_per_value, usable_bits
 from numscope.formats import short_name
 
@@ -31,6 +31,10 @@ _MOST_CHANGES = 2
 _BY_IMPORTANCE = ("name", "tile", "bits", "range", "element", "scale", "source")
 #: Columns whose cells may take several lines, and the least room that they need then.
 _FOLDED = {"name": 16, "scale": 12, "source": 12}
+#: Behind which signs the lines of some of them end.
+_AFTER = {"name": (":", "=/", "_-"), "scale": (" ", "*"), "source": (" ", "/_")}
+#: What of a recipe's page is a name, in whatever form.
+_NAMES = ("recipe", "the same as", "written out")
 #: After each column.
 _GAP = 2
 
@@ -40,7 +44,8 @@ def recipe_table(
 ) -> Table:
     """The named recipes, one a row, with all of their source if that is asked for; then `own`.
 
-    Columns for which `width` has no room are left out, the least important first, and named.
+    Columns for which `width` has no room are left out, the least important first, and named; a
+    source that was not asked for goes before any cell takes several lines.
     """
     rows = [
         _cells(name, entry.recipe)
@@ -48,13 +53,18 @@ def recipe_table(
         for name, entry in NAMED.items()
     ]
     rows += [_cells(name, recipe) | {"source": "your own"} for name, recipe in (own or {}).items()]
-    shown = _widths(rows, width)
+    shown = _widths(rows, width, has_sources=has_sources)
     table = grid()
     for column, room in shown.items():
         justify: Literal["left", "right"] = "right" if column in ("bits", "range") else "left"
         table.add_column(column, width=room, overflow="fold", justify=justify)
     for row in rows:
-        table.add_row(*(Text(cell) for column, cell in row.items() if column in shown))
+        table.add_row(
+            *(
+                Text(folded(row[each], room, _AFTER[each]) if each in _AFTER else row[each])
+                for each, room in shown.items()
+            )
+        )
     if len(shown) < len(rows[0]):
         left_out = ", ".join(column for column in rows[0] if column not in shown)
         table.caption = Text(f"no room for: {left_out}", style="dim")
@@ -62,9 +72,12 @@ def recipe_table(
     return table
 
 
-def _widths(rows: Sequence[Mapping[str, str]], width: int) -> dict[str, int]:
+def _widths(rows: Sequence[Mapping[str, str]], width: int, *, has_sources: bool) -> dict[str, int]:
     """The columns for which there is room, in their order, and how wide each is."""
     longest = {column: max(len(column), *(len(row[column]) for row in rows)) for column in rows[0]}
+    total = sum(room + _GAP for room in longest.values())
+    if not has_sources and total - longest["source"] - _GAP <= width < total:
+        return {column: room for column, room in longest.items() if column != "source"}
     least = {column: min(_FOLDED.get(column, room), room) for column, room in longest.items()}
     totals = accumulate(least[column] + _GAP for column in _BY_IMPORTANCE)
     fitting = {c for c, total in zip(_BY_IMPORTANCE, totals, strict=True) if total <= width}
@@ -77,16 +90,18 @@ def _widths(rows: Sequence[Mapping[str, str]], width: int) -> dict[str, int]:
     return widths
 
 
-def recipe_page(recipe: Recipe, label: str | None = None) -> Table:
+def recipe_page(recipe: Recipe, label: str | None = None, *, width: int = 80) -> Table:
     """All about a recipe: what it is made of, its formula, and how its neighbours differ.
 
-    `label` is what it is called, unless it is as `str` says.
+    `label` is what it is called, unless it is as `str` says. Names fold to `width` as a whole.
     """
+    room = max(width - _GAP - max(len(field.name) for field in fields(recipe)), _FOLDED["name"])
     page = grid(has_header=False)
     page.add_column(style="bold", no_wrap=True)
     page.add_column(overflow="fold")
     for fact, value in _facts(recipe, label or str(recipe)).items():
-        page.add_row(fact, Text(value))
+        after = _AFTER["name" if fact in _NAMES else "source"]
+        page.add_row(fact, Text(folded(value, room, after)))
     for field in fields(recipe):
         if field.name not in ("element", "tile"):
             page.add_row(field.name, Text(str(getattr(recipe, field.name))))

@@ -5,23 +5,23 @@ Only how it looks is decided here; the numbers are those of `scores` and `advice
 
 from __future__ import annotations
 
-import textwrap
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from numscope import amounts
 from numscope.advice import alike
-from numscope.console import grid, print_plain
+from numscope.console import folded, grid, print_plain, print_table
 from numscope.findings import is_lossless
 from numscope.findings.finding import at
 from numscope.scores import METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rich.console import Console
+    from rich.table import Table
 
     from numscope.advice import Advice, Point, Trial
     from numscope.scores import Score, Spread
@@ -30,35 +30,31 @@ if TYPE_CHECKING:
 _LEAST_OF_A_NAME = 12
 #: So many metrics have a column of advice; advise.csv has all.
 _MOST_METRICS = 3
-#: To what names and lists of layers are folded in advice of 80 columns; they share any more.
-_NAME_WIDTH, _LAYERS_WIDTH = 17, 16
 
 
 def print_scores(console: Console, scores: Sequence[Score]) -> None:
     """Print a table per kind, all of the same widths: every recipe's worst and median layer.
 
-    The number of the worst layer stands behind its value, as `L16`. Below is said what overflows.
+    The number of the worst layer stands behind its value, as `L16`. Names too long for their column
+    have a line of their own. Below is said what overflows.
     """
     spreads = [
         _spread_cells(name, [each.spreads[i] for each in scores]) for i, name in enumerate(METRICS)
     ]
     beside = sum(2 + max(map(len, head.splitlines())) for head, _ in spreads) + len("  8.25")
     room = console.width - beside
-    words = (word for each in scores for word in (each.recipe, *each.kind.split(" ")))
-    longest = max(map(len, words), default=0)
-    name_width = min(longest, room) if room >= _LEAST_OF_A_NAME else longest
     rows = list(zip(scores, *(cells for _, cells in spreads), strict=True))
+    heads = [head for head, _ in spreads]
     for kind, own in groupby(rows, lambda row: row[0].kind):
-        table = grid()
-        table.add_column(Text(kind.replace(" ", "\n")), overflow="fold")
-        table.add_column("\nbits", justify="right", no_wrap=True)
-        for head, _ in spreads:
-            table.add_column(head, overflow="fold", no_wrap=room >= _LEAST_OF_A_NAME)
-        for score, *cells in own:
-            name = folded(score.recipe, name_width).ljust(name_width)
-            table.add_row(Text(name), f"{score.bits:.3g}", *cells)
         console.print()
-        console.print(table)
+        if room < _LEAST_OF_A_NAME:
+            print_table(console, _folded_scores(kind, heads, own))
+            continue
+        fitting = [each.recipe for each in scores if len(each.recipe) <= room]
+        words = (word for each in scores for word in each.kind.split(" "))
+        width = max(map(len, (*fitting, *words)), default=0)
+        for line in _score_lines(kind, heads, own, width):
+            print_plain(console, line.rstrip())
     for score in scores:
         if score.overflow_count:
             values = amounts.counted(score.overflow_count, "finite value")
@@ -67,6 +63,36 @@ def print_scores(console: Console, scores: Sequence[Score]) -> None:
                 f"{score.recipe} makes {values} of {score.kind} infinite or NaN,"
                 " which distortion and SQNR leave out.",
             )
+
+
+def _score_lines(
+    kind: str, heads: Sequence[str], rows: Iterable[tuple[Any, ...]], width: int
+) -> Iterator[str]:
+    """A table's lines, with names of that width or on a line before."""
+    first, _, second = kind.partition(" ")
+    columns = [head.splitlines() for head in heads]
+    room = [max(map(len, lines)) for lines in columns]
+    names = (first, second) if second else ("", first)
+    for name, bits, words in zip(names, ("", "bits"), zip(*columns, strict=True), strict=True):
+        yield "  ".join([f"{name:{width}}  {bits:>4}", *map(str.ljust, words, room)])
+    for score, *cells in rows:
+        name = score.recipe
+        if len(name) > width:
+            yield name
+            name = ""
+        yield "  ".join([f"{name:{width}}  {score.bits:>4.3g}", *map(str.ljust, cells, room)])
+
+
+def _folded_scores(kind: str, heads: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> Table:
+    """The same where there is no room: everything is folded until it fits."""
+    table = grid()
+    table.add_column(Text(kind.replace(" ", "\n")), overflow="fold")
+    table.add_column("\nbits", justify="right", no_wrap=True)
+    for head in heads:
+        table.add_column(head, overflow="fold")
+    for score, *cells in rows:
+        table.add_row(Text(score.recipe), f"{score.bits:.3g}", *cells)
+    return table
 
 
 def print_advice(
@@ -87,23 +113,15 @@ def print_advice(
     for trial in best:
         use = trial.recipe if trial.is_kept else None
         lines.setdefault((trial.kind, use, trial.layers if is_long else ()), []).append(trial)
-    table = grid()
-    for head in ("kind", "layers", "recipe"):
-        table.add_column(head, overflow="fold")
-    for head in ("bits", *columns):
-        table.add_column(head.replace("_", "\n"), justify="right", no_wrap=True)
-    more = max(console.width - 80, 0) // 2
-    last = ""
-    for trials in lines.values():
-        kind = trials[0].kind
-        layers = _listed(layer for trial in trials for layer in trial.layers)
-        table.add_row(
-            Text("" if kind == last else kind),
-            folded(layers, _LAYERS_WIDTH + more, ","),
-            *_use_cells(trials[0], columns, _NAME_WIDTH + more),
+    rows = [
+        (
+            trials[0].kind,
+            _listed(layer for trial in trials for layer in trial.layers),
+            *_use_cells(trials[0], columns),
         )
-        last = kind
-    console.print(table)
+        for trials in lines.values()
+    ]
+    print_table(console, _use_table(rows, ("bits", *columns), console.width))
     for trial in best:
         if trial.missed:
             print_plain(console, _missed(trial, trial.missed))
@@ -120,31 +138,41 @@ def print_uniform(console: Console, found: Sequence[Advice]) -> None:
         print_plain(console, f"One recipe for all layers: {', '.join(words)}.")
 
 
-def folded(text: str, width: int, after: str = ":") -> str:
-    """The text in lines of that width, which end behind hyphens and `after` where they can.
-
-    Examples
-    --------
-    >>> print(folded("float8_e5m2:1x128:power_of_two", 15))
-    float8_e5m2:
-    1x128:
-    power_of_two
-    """
-    if len(text) <= width:
-        return text
-    return "\n".join(textwrap.wrap(text.replace(after, f"{after} "), width)).replace(
-        f"{after} ", after
-    )
-
-
-def _use_cells(trial: Trial, columns: Iterable[str], width: int) -> list[str | Text]:
+def _use_cells(trial: Trial, columns: Iterable[str]) -> list[str]:
     """The recipe to use, its bits and its values; that there is none."""
     if not trial.is_kept:
-        return ["none"]
+        return ["none"] + [""] * (1 + len(list(columns)))
     values = [
         amounts.brief(name, trial.values[name]) if name in trial.values else "" for name in columns
     ]
-    return [Text(folded(trial.recipe, width)), f"{trial.bits:.3g}", *values]
+    return [trial.recipe, f"{trial.bits:.3g}", *values]
+
+
+def _use_table(rows: Sequence[Sequence[str]], numbers: Sequence[str], width: int) -> Table:
+    """A kind's name once; layers and recipes folded where they would not fit beside the rest."""
+    heads = [head.replace("_", "\n") for head in ("kind", "layers", "recipe", *numbers)]
+    kind, layers, name, *others = (
+        max(len(text) for cell in (head, *cells) for text in cell.splitlines() or [""])
+        for head, *cells in zip(heads, *rows, strict=True)
+    )
+    room = width - sum(2 + each for each in (kind, *others)) - 2
+    if room < 2 * _LEAST_OF_A_NAME:
+        room += kind
+        kind = max(len(word) for row in rows for word in ("kind", *row[0].split(" ")))
+        room = max(room - kind, _LEAST_OF_A_NAME)
+    layers = min(layers, max(room // 2, room - name))
+    table = grid()
+    for head in heads[:3]:
+        table.add_column(head, overflow="fold")
+    for head in heads[3:]:
+        table.add_column(head, justify="right", no_wrap=True)
+    last = ""
+    for row in rows:
+        shown = folded(row[1], layers, ","), folded(row[2], room - layers)
+        said = "" if row[0] == last else folded(row[0], kind, " ")
+        table.add_row(*map(Text, (said, *shown, *row[3:])))
+        last = row[0]
+    return table
 
 
 def _missed(trial: Trial, point: Point) -> str:

@@ -19,6 +19,7 @@ from numscope.dumps.refs import KINDS
 from numscope.errors import UsageError
 from numscope.ranges import parse_range
 from numscope.tables import LAYER_COLUMNS, LayerRow
+from numscope.written import among
 
 if TYPE_CHECKING:
     from numscope.measure import ErrorSums
@@ -102,7 +103,7 @@ class Outcome:
 def parse(text: str, recipes: Sequence[str] = ()) -> Rule:
     """The rule that is written so: a metric, in brackets what it is about, a comparison, a number.
 
-    In brackets stand a kind, a tile, layers or one of `recipes`, in any order.
+    In brackets stand a kind, a tile, layers or one of `recipes` in any spelling, in any order.
 
     >>> rule = parse("distortion[gradient,128x1]>0.98")
     >>> rule.metric, rule.kind, rule.tile, rule.sign, rule.limit
@@ -208,7 +209,8 @@ def _condition(word: str, recipes: Sequence[str]) -> tuple[str, Any]:
     if layers:
         span = parse_range(layers[1])
         return "layers", (span[0], span[-1])
-    return "kind", word.removesuffix("s")
+    recipe = among(word, recipes)
+    return ("recipe", recipe) if recipe else ("kind", word.removesuffix("s"))
 
 
 def _known() -> str:

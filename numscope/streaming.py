@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import ml_dtypes
 import numpy as np
 
-from numscope import kernels, roundings
+from numscope import compiling, kernels, roundings
 from numscope.measure import ErrorSums
 from numscope.panels import (
     READ_BYTES,
@@ -50,9 +50,10 @@ def measure_array(x: ArrayLike, recipes: Sequence[Recipe]) -> list[ErrorSums]:
     return measure(InMemory(matrix(x)), recipes)
 
 
-def warm_up(recipe: Recipe) -> None:
-    """Compile what measuring takes if this installation has not done so yet."""
-    measure_array(np.zeros((1, 1), ml_dtypes.bfloat16), (recipe,))
+def warm_up(recipe: Recipe, on_compiling: Callable[[], object] = lambda: None) -> None:
+    """Compile what measuring takes if this installation has not done so yet; then, say so first."""
+    with compiling.noticed(on_compiling):
+        measure_array(np.zeros((1, 1), ml_dtypes.bfloat16), (recipe,))
 
 
 def measure(

@@ -8,8 +8,10 @@ from __future__ import annotations
 import io
 import os
 import sys
+import threading
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TextIO
 
 
 def settle() -> None:
@@ -38,6 +40,51 @@ class Unfailing(io.FileIO):
             if written is not None:  # as it is where it would have to wait for a reader
                 return written
         return memoryview(content).nbytes
+
+
+class ByLine(io.TextIOBase):
+    """A text stream that passes on whole lines, each as `dress` makes it, in one piece.
+
+    What threads write is put together apart, so that no line has parts of two.
+    """
+
+    encoding = "utf-8"
+    errors = "backslashreplace"
+
+    def __init__(self, stream: TextIO, dress: Callable[[str], str]) -> None:
+        self._stream = stream
+        self._dress = dress
+        self._begun = threading.local()
+
+    def writable(self) -> bool:
+        """That it is."""
+        return True
+
+    def fileno(self) -> int:
+        """That of the stream."""
+        return self._stream.fileno()
+
+    def isatty(self) -> bool:
+        """Not: a line is the least that is written."""
+        return False
+
+    def write(self, text: str, /) -> int:
+        """Pass on the lines that end in `text`, and keep the rest for the next time."""
+        *lines, rest = (getattr(self._begun, "text", "") + text).split("\n")
+        self._begun.text = rest
+        for line in lines:
+            self._pass_on(line)
+        return len(text)
+
+    def flush(self) -> None:
+        """Pass on what was begun, too, as a line."""
+        rest, self._begun.text = getattr(self._begun, "text", ""), ""
+        self._pass_on(rest)
+        self._stream.flush()
+
+    def _pass_on(self, line: str) -> None:
+        if line.strip():
+            self._stream.write(f"{self._dress(line)}\n")
 
 
 def _occupy(number: int) -> None:

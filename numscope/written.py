@@ -6,7 +6,7 @@ Nothing here checks what a recipe may be: a `Recipe` does that when it is made.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -117,6 +117,22 @@ def changed(base: Recipe, changes: Mapping[str, Any]) -> Recipe:
     if base.outer in ("row", "column") and changes.get("tile") == base.tile[::-1] != base.tile:
         changes = {"outer": base.transpose.outer} | changes
     return replace(base, **changes)
+
+
+def among(written: str, names: Collection[str]) -> str | None:
+    """Which of these recipes' names a text means, however it is spelled; `None` if none of them.
+
+    >>> among("FP8 : 1X64", ["ling", "ling:1x64"])
+    'ling:1x64'
+    """
+    plain = ":".join(part.strip() for part in written.split(":"))
+    if plain in names:
+        return plain
+    try:
+        name = text(parse(plain))
+    except RecipeError:
+        return None
+    return name if name in names else None
 
 
 def is_known(word: str) -> bool:

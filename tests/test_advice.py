@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from numscope.advice import Advice, Per, alike, by_kind, by_layer, to_csv, to_json, trials
+from numscope.commands import answering
 from numscope.errors import UsageError
 from numscope.measure import ErrorSums
 from numscope.results import Results
@@ -449,7 +450,7 @@ def test_a_rule_may_have_commas_in_its_brackets() -> None:
     assert texts == ["mse[gradient,1x128,0-3] < 1", "underflow<=1"]
 
 
-def test_a_layer_is_never_lost(call: Call, tmp_path: Path) -> None:
+def test_a_layer_is_never_lost(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """61 layers of which every second needs another recipe: the numbers fold, none is cut."""
     folder = keep(
         tmp_path / "many",
@@ -460,8 +461,8 @@ def test_a_layer_is_never_lost(call: Call, tmp_path: Path) -> None:
         ),
         *(one("ling", 1e-5, layer=layer) for layer in range(61)),
     )
-    out = call("advise", folder).out
-    lines = out.splitlines()
+    monkeypatch.setattr(answering, "_UNBOUNDED", 80)
+    lines = call("advise", folder).out.splitlines()
     assert max(map(len, lines[:-2])) <= 80
     start, end = (lines[1].index(head) for head in ("layers", "recipe"))
     table = " ".join(line[start:end] for line in lines[2:-2])

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.image import AxesImage
 
 from numscope.axes import YScale
-from numscope.charts import Format, chart, overview, render
+from numscope.charts import Format, Mark, chart, overview, render
 from numscope.palette import colours
 from numscope.series import Series, XName
 
@@ -346,6 +346,12 @@ def test_the_overview_has_underflow_above_distortion_and_a_column_per_subject() 
         assert places[above.title].x0 == places[below.title].x0
     lefts = [places[each.title].x0 for each in tables[::2]]
     assert lefts == sorted(set(lefts))
+
+
+def test_the_overview_has_marks_in_the_charts_that_they_are_of() -> None:
+    tables = [table([[0.1], [0.2]], subject=each) for each in ("activations", "gradients")]
+    marked = overview(tables, marks=[[], [Mark(7, tables[1].x[1], 0.2)]])
+    assert [[text.get_text() for text in axes.texts] for axes in marked.axes] == [[], ["7"]]
 
 
 def test_the_overview_leaves_the_place_of_a_missing_chart_empty() -> None:

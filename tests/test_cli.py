@@ -26,6 +26,7 @@ from numscope import Recipe, dumps, options, stopping, streams, tables
 from numscope import results as results_module
 from numscope.catalogue import NAMED, family
 from numscope.cli import cli, run
+from numscope.commands import answering
 from numscope.measure import ErrorSums
 from numscope.recipe_pages import recipe_table
 from numscope.tables import LayerRow, Row
@@ -65,8 +66,9 @@ is usual (13 times the noise); so does layer 4.
 median, 0.99948 over all layers.
 9. gradient transpose underflow (128,1): the size of the spikes falls with depth, from 0.1609 in \
 layer 0 to 0 in layer 16 (rank correlation -1.00).
-10. Nothing stands out in activations underflow (1,128), activations distortion (1,128), \
-gradients underflow (1,128) and gradients distortion (1,128).
+10. Nothing strays from the usual in activations underflow (1,128) (0 to 0.0001221), activations \
+distortion (1,128) (0.99989 to 0.99968), gradients underflow (1,128) (0 to 0.0001526) and \
+gradients distortion (1,128) (0.99976 to 0.99968).
 
 """
 
@@ -1034,6 +1036,26 @@ def test_findings_as_json_is_a_list_of_objects(call: Call, results: Path) -> Non
     assert found[-1]["kind"] == "flat"
 
 
+def test_a_finding_says_whose_it_is_where_another_recipe_has_none(call: Call, folder: Path) -> None:
+    rows = layer_rows(
+        *(
+            row(
+                *(recipe, recipe),
+                sums=ErrorSums(count=10**6, saturated_count=int(recipe == "mx-e4m3")),
+                tokens=tokens,
+                layer=0,
+            )
+            for recipe in ("ling", "mx-e4m3")
+            for tokens in range(9)
+        )
+    )
+    tables.write_csv(folder / "two" / "layers.csv", rows, LayerRow)
+    first = call("findings", "two").out.splitlines()[0]
+    assert first.startswith("1. mx-e4m3: gradient (1,32): 9 values are clipped")
+    alone = call("plot", "two", "--mark-findings", "--recipe", "mx-e4m3").out.splitlines()[0]
+    assert alone.startswith("1. gradient (1,32): 9 values are clipped")
+
+
 def test_ten_findings_are_shown_unless_all_are_asked_for(call: Call, folder: Path) -> None:
     rows = layer_rows(
         *(
@@ -1070,6 +1092,20 @@ def test_plot_draws_chosen_layers_from_the_tables_alone(call: Call, results: Pat
     assert (results / "charts" / "gradients_underflow_1x128.png").read_bytes() != before
 
 
+def test_a_table_has_the_layers_of_its_picture(call: Call, results: Path) -> None:
+    call("plot", "results", "--layers", "0,16", "--quiet")
+    heads = {path.read_text().splitlines()[0] for path in (results / "charts").glob("*.csv")}
+    assert heads == {"tokens,0,16"}
+
+
+def test_an_axis_that_stays_linear_is_said(call: Call, results: Path) -> None:
+    said = "numscope: the y axes of cosine stay linear: near 1 a logarithm shows the same; --loss"
+    words = ("plot", results.name, "--distortion", "cosine", "--yscale", "log")
+    assert call(*words).err.startswith(said)
+    assert call(*words, "--loss").err == ""
+    assert call(*words, "--quiet") == (0, "", "")
+
+
 def test_plot_gives_the_pictures_of_analyze(call: Call, results: Path) -> None:
     before = {path.name: path.read_bytes() for path in (results / "charts").iterdir()}
     shutil.rmtree(results / "charts")
@@ -1104,6 +1140,24 @@ def test_plot_says_what_there_is_instead(
     options: list[str], line: str, call: Call, results: Path
 ) -> None:
     assert call("plot", results.name, *options) == (1, "", f"numscope: {line}\n")
+
+
+@pytest.mark.parametrize("command", [("plot",), ("compare", "results")], ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    ("recipe", "code", "line"),
+    [
+        ("nosuch", 2, "'nosuch' is no recipe, and none is called so in results; it has ling"),
+        ("mxfp8", 1, "no recipe 'mxfp8' in results; it has ling"),
+        ("fp8 :1x128", 0, None),
+        ("e4m3:1x128:float32", 0, None),
+    ],
+)
+def test_a_recipe_of_results_is_known_in_any_spelling(
+    recipe: str, code: int, line: str | None, command: Sequence[str], call: Call, results: Path
+) -> None:
+    """And one that is none is wrong usage, as it is to `analyze`."""
+    done = call(*command, results.name, "--recipe", recipe)
+    assert (done.code, done.err) == (code, f"numscope: {line}\n" if line else "")
 
 
 def test_plot_of_no_results_says_how_to_make_them(call: Call, folder: Path) -> None:
@@ -1209,10 +1263,50 @@ def test_recipes_lists_every_named_recipe(call: Call) -> None:
     assert names == list(numscope.recipes())
 
 
-def test_recipes_fit_80_columns(call: Call) -> None:
-    for arguments in ([], ["--verbose"], ["te-nvfp4"], ["torchao-block"]):
-        _, out, _ = call("recipes", *arguments)
-        assert max(map(len, out.splitlines())) <= 80
+@pytest.mark.parametrize("arguments", [[], ["--verbose"], ["te-nvfp4"], ["torchao-block"]])
+def test_recipes_fit_80_columns(
+    arguments: list[str], call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "_UNBOUNDED", 80)
+    _, out, _ = call("recipes", *arguments)
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_recipes_have_a_line_each_where_that_fits_and_in_a_pipe(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = max((entry.source for entry in NAMED.values()), key=len)
+    _, out, _ = call("recipes", "--verbose")
+    assert len(out.splitlines()) == 1 + len(NAMED)
+    assert long in out
+    monkeypatch.setattr(answering, "_UNBOUNDED", 80)
+    *lines, last = call("recipes").out.splitlines()
+    assert len(lines) == 1 + len(NAMED)
+    assert last.strip() == "no room for: source"
+    assert "te-tensor        e4m3     *x*" in "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "words", ["scan dump", "recipes", "recipes ling", "advise results", "plot results -v"]
+)
+@pytest.mark.usefixtures("results")
+def test_no_line_ends_with_blanks(words: str, call: Call) -> None:
+    lines = call(*words.split()).out.splitlines()
+    assert len(lines) > 3
+    assert lines == [line.rstrip() for line in lines]
+
+
+def test_a_pipe_is_as_wide_as_it_takes(
+    call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a variable says how wide a terminal is."""
+    monkeypatch.setenv("COLUMNS", "40")
+    long = "float8_e5m2:1x128:power_of_two:rounding=stochastic:seed=1"
+    words = ["analyze", "dump", "--no-charts", "--recipe", long, "--recipe", "ling"]
+    out = _shell(*words, cwd=folder).stdout
+    assert len([line for line in out.splitlines() if line.startswith(f"{long}  8.25")]) == 1
+    done = call("advise", "numscope-out", "--tolerance", f"sqnr_db[{long}]>1")
+    assert f"  {long}  " in done.out
 
 
 @pytest.mark.parametrize("width", range(20, 100))

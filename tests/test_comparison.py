@@ -13,6 +13,7 @@ from numscope.charts import side_by_side
 from numscope.comparison import COLUMNS, Run, differences, largest, only_in, pairs, text, to_csv
 from numscope.errors import UsageError
 from numscope.findings import find
+from numscope.gallery import comparison_files
 from numscope.series import Series
 from tests.examples import Call
 from tests.stories import bump, noise_only, tables
@@ -79,6 +80,67 @@ def test_the_same_chart_with_another_tile_is_compared() -> None:
     assert pairs(runs(first, replace(first, subject="gradients"))) == []
 
 
+@pytest.mark.parametrize(
+    ("x", "words"),
+    [
+        ([0, 10_000], "2 of 2 points, at the same tokens; "),
+        ([3_000, 10_001], "2 of 2 points, at most 3 K tokens apart; "),
+        ([40_000, 50_000], "0 of 2 points; nothing to compare."),
+    ],
+)
+def test_it_is_said_how_far_apart_points_are_and_not_how_far_they_may_be(
+    x: list[int], words: str
+) -> None:
+    first, other = values(0.5, 0.25, x=[0, 10_000]), values(0.5, 0.5, x=x)
+    both = runs(first, other)
+    assert f"- activations underflow, b: {words}" in text(both, pairs(both))
+
+
+def test_steps_are_counted_where_x_is_the_step() -> None:
+    first, other = (
+        replace(values(0.5, 0.25, x=[start, start + 10]), x_name="step") for start in (0, 1)
+    )
+    both = runs(first, other)
+    assert "2 of 2 points, at most 1 step apart; " in text(both, pairs(both))
+
+
+def test_tiles_that_differ_and_layers_that_one_alone_has_are_told() -> None:
+    first = table([[0.1, 0.2]], layers=[0, 4])
+    other = replace(table([[0.1, 0.2]], layers=[4, 8]), tile="1x32")
+    both = runs(first, other)
+    said = (
+        "underflow, b: 1x32 beside 1x128, 1 of 1 point, at the same tokens, layer 4 only; better by"
+    )
+    assert said in text(both, pairs(both))
+
+
+def test_charts_and_recipes_that_are_not_compared_are_told() -> None:
+    shared = values(0.5, x=[0])
+    own, others = replace(shared, subject="weights"), replace(shared, subject="outputs")
+    both = [Run("a", (shared, own)), Run("b", (shared, others), left_out=("int8", "mx-e4m3"))]
+    lines = text(both, pairs(both)).splitlines()
+    assert lines[2:4] == ["- a: ling", "- b: ling; not compared: int8, mx-e4m3"]
+    assert lines[6:8] == [
+        "- only in a, not in b: weights underflow",
+        "- only in b, not in a: outputs underflow",
+    ]
+
+
+def test_a_chart_that_one_run_alone_has_stands_beside_nothing() -> None:
+    shared = values(0.5, x=[0])
+    both = [Run("a", (shared, replace(shared, subject="weights"))), Run("b", (shared,))]
+    assert list(comparison_files(both)) == ["activations_underflow.png"]
+
+
+def test_a_folder_that_is_given_twice_has_two_names(call: Call, results: Path) -> None:
+    lines = call("compare", results.name, results.name).out.splitlines()
+    assert lines[:2] == ["- results: ling", "- results (2): ling"]
+    assert [line for line in lines if line.startswith("##")] == [
+        "## Found only in results",
+        "## Found only in results (2)",
+    ]
+
+
 def test_steps_are_not_compared_with_tokens() -> None:
     first = values(0.5, x=[0])
     with pytest.raises(UsageError, match="a has tokens as its x and b step: analyse both"):
@@ -111,7 +173,7 @@ def test_a_finding_that_both_have_is_no_difference() -> None:
     (gone,) = only_in(both[0], both[1:], found)
     assert (gone.kind, gone.layer) == ("dip", 16)
     assert only_in(both[1], both[:1], found) == []
-    assert text(both, found).endswith("## Only in after\n\nNothing.\n")
+    assert text(both, found).endswith("## Found only in after\n\nNothing.\n")
 
 
 def test_charts_side_by_side_have_equal_axes() -> None:
@@ -144,7 +206,7 @@ def test_compare_writes_what_differs(call: Call, results: Path, folder: Path) ->
     [
         (["results"], 2, "there is one folder; compare it with what?"),
         (["results", "nowhere"], 1, "nowhere holds no layers.csv"),
-        (["results", "results", "--recipe", "mxfp8"], 1, "results has the recipes ling"),
+        (["results", "results", "--recipe", "mxfp8"], 1, "'mxfp8' in results; it has ling"),
     ],
 )
 def test_what_cannot_be_compared(arguments: list[str], code: int, words: str, call: Call) -> None:

@@ -318,6 +318,20 @@ def test_steps_that_the_table_of_tokens_leaves_out_are_named(tmp_path: Path) -> 
     assert problem.message == "the table of tokens has no line for 2 of the steps found: 0, 2"
 
 
+def test_steps_that_have_tokens_of_the_dump_beside_a_table_are_named(tmp_path: Path) -> None:
+    for step in range(3):
+        _save(tmp_path, f"step_{step}.safetensors", "layers.0.fc.input", tokens=f"{step}")
+    scan = dumps.scan(tmp_path, tokens_map={1: 512})
+    (problem,) = scan.problems
+    assert [ref.tokens for ref in scan.refs] == [0, 512, 2]
+    assert (problem.where, problem.failure) == ("step_0.safetensors", False)
+    assert problem.message == (
+        "the table of tokens has no line for 2 of the steps found: 0, 2; taken is what the dump"
+        " itself says of them"
+    )
+    assert dumps.scan(tmp_path, tokens_map={1: 512}, tokens_per_step=8).problems == ()
+
+
 def test_names_with_line_breaks_are_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "a\nb.npy").write_bytes(b"")
     for folder in ("c\nd", "e\nf"):

@@ -17,6 +17,7 @@ from numscope.findings import Finding, Worst, find, is_lossless, text, to_csv, t
 from numscope.findings.finding import COLUMNS, SILENT
 from numscope.findings.lines import fit, rank_correlation, running_median
 from numscope.findings.rhythm import expected
+from numscope.findings.worst import levels
 from numscope.gallery import tables_of
 from numscope.measure import ErrorSums
 from numscope.series import Series
@@ -104,8 +105,51 @@ def test_nothing_is_lost_only_at_a_metrics_best_value(
 @pytest.mark.parametrize("layers", [1, 5, 61])
 def test_constant_charts_have_nothing_that_stands_out(layers: int) -> None:
     findings = find(tables(noise_only(0, layers=layers, points=13, size=0.0)))
-    assert [each.sentence for each in findings] == ["nothing stands out."]
+    levels = [f"{title} ({'0.9990' if title in DISTORTIONS else '0.001'})" for title in TITLES]
+    named = f"{', '.join(levels[:-1])} and {levels[-1]}"
+    assert [each.sentence for each in findings] == [f"nothing strays from the usual in {named}."]
     assert findings[0].charts == tuple(TITLES)
+
+
+def test_a_level_that_is_bad_throughout_is_told() -> None:
+    """Half of all values are lost, in every layer and always: nothing changes, and all is bad."""
+    charts = noise_only(0)
+    charts[0] += 0.499
+    charts[0][3, 2], charts[0][5, 1] = 0.4991, 0.501
+    (flat,) = find(tables(charts))
+    assert "activations underflow (1,128) (0.4991 to 0.501)" in flat.sentence
+
+
+def test_no_chart_that_loses_much_is_left_out() -> None:
+    """Values that are far too restless to be flat are told beside what stands out elsewhere."""
+    charts = noise_only(2, size=1e-5)
+    charts[0][10, 0] += 0.5
+    charts[2] = np.random.default_rng(4).uniform(0.2, 0.6, charts[2].shape)
+    charts[2][7, 1], charts[2][9, 3] = 0.125, 0.625
+    *_, flat, restless = find(tables(charts))
+    assert (flat.kind, restless.kind) == ("flat", "restless")
+    assert restless.charts == (TITLES[2],)
+    assert restless.sentence == (
+        "values vary, but nothing stands apart from that, in gradients underflow (1,128)"
+        " (0.125 to 0.625)."
+    )
+    assert {title for each in find(tables(charts)) for title in each.charts} == {*TITLES}
+
+
+def test_the_levels_of_a_chart_go_from_the_least_to_the_most_lost() -> None:
+    assert levels(table("underflow", (0.1, 0.2), (0.0, math.nan))) == "0 to 0.2"
+    assert levels(table("distortion", (0.7, 1.0))) == "1 to 0.7000"
+    assert levels(table("distortion", (0.7, 0.7))) == "0.7000"
+    assert levels(table("distortion", (1.0, 1.0))) == "no loss"
+    assert levels(table("underflow", (math.nan,))) == "no data"
+
+
+def test_each_recipe_has_its_own_levels() -> None:
+    charts = noise_only(0, points=5)
+    one, other = find([*tables(charts), *tables([0.1 + each for each in charts], recipe="mine")])
+    assert (one.recipe, other.recipe) == ("ling", "mine")
+    assert "(0.1" not in one.sentence
+    assert "activations underflow (1,128) (0.1" in other.sentence
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -147,9 +191,8 @@ def test_too_few_points_are_not_called_flat() -> None:
     (few,) = find(tables(noise_only(0, points=7)))
     assert few.kind == "too few points"
     assert few.charts == tuple(TITLES)
-    assert few.sentence == (
-        "too few points to tell what stands out: at most 7 per layer, and 8 are needed."
-    )
+    assert few.sentence.startswith("too few points to tell what strays from the usual in activa")
+    assert few.sentence.endswith("): at most 7 per layer, and 8 are needed.")
     (flat,) = find(tables(noise_only(0, points=8)))
     assert flat.kind == "flat"
 
@@ -161,8 +204,8 @@ def test_points_without_a_value_are_too_few() -> None:
     flat, few = (each for each in find(tables(charts)) if each.kind in SILENT)
     assert flat.charts == tuple(title for title in TITLES if title != TITLES[2])
     assert few.sentence == (
-        "too few points to tell what else stands out in gradients underflow (1,128):"
-        " at most 7 per layer, and 8 are needed."
+        "too few points to tell what else strays from the usual in gradients underflow (1,128)"
+        f" ({levels(tables(charts)[2])}): at most 7 per layer, and 8 are needed."
     )
 
 
@@ -171,7 +214,7 @@ def test_nothing_else_stands_out_beside_what_is_counted() -> None:
         *(row(tokens=tokens, sums=replace(SUMS, nan_count=int(tokens == 5))) for tokens in range(9))
     )
     *_, last = find(tables_of(rows), rows)
-    assert last.sentence == "nothing else stands out."
+    assert last.sentence.startswith("nothing else strays from the usual in gradients underflow")
 
 
 def test_no_charts_are_no_findings() -> None:
@@ -435,7 +478,7 @@ def test_findings_md_has_a_numbered_sentence_each_and_the_worst_points() -> None
     charts[0][10, 0] += 0.5
     lines = text(find(tables(charts)), tables(charts)).splitlines()
     assert lines[2].startswith("1. activations underflow (1,128): layer 0 peaks at 5,000 B tokens")
-    assert lines[3].startswith("2. Nothing stands out in activations distortion (1,128), ")
+    assert lines[3].startswith("2. Nothing strays from the usual in activations distortion (1,")
     assert lines[5] == "## Worst points"
     assert len(lines) == 7 + 6
 
@@ -460,6 +503,7 @@ def test_with_several_recipes_each_sentence_says_whose_it_is() -> None:
     both = [*tables(charts), *tables(charts, recipe="ling:1x64")]
     lines = text(find(both), both).splitlines()
     assert {line[3:].partition(" a")[0] for line in lines[2:4]} == {"ling:", "ling:1x64:"}
+    assert lines[4].startswith("3. ling: nothing strays from the usual in activations distortion")
 
 
 # The statistics.

@@ -116,12 +116,12 @@ def test_the_overview_has_underflow_above_distortion(drawn: Drawn) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["svg", "pdf"])
-def test_options_reach_every_picture_and_no_table(suffix: Any, drawn: Drawn) -> None:
+def test_options_reach_every_picture_and_layers_every_table(suffix: Any, drawn: Drawn) -> None:
     layers = frozenset({4})
     files = chart_files(tables_of(ROWS), layers=layers, suffix=suffix, yscale="log")
     assert all(options == {"layers": layers, "yscale": "log"} for *_, options in drawn)
     assert {name.rpartition(".")[2] for name in files} == {"csv", suffix}
-    assert files["activations_underflow_1x128.csv"].startswith(b"tokens,0,4\n")
+    assert files["activations_underflow_1x128.csv"].startswith(b"tokens,4\n")
 
 
 @pytest.mark.usefixtures("drawn")
@@ -220,3 +220,26 @@ def test_findings_are_marked_where_they_are() -> None:
     assert (mark.x, mark.y) == (distortion.x[30], 1 - distortion.values[30][4])
     assert gallery.marks_of(found, distortion, distortion, layers=[0, 4]) == []
     assert gallery.marks_of(found, made[2], made[2]) == []
+
+
+def test_the_overview_has_the_marks_of_its_charts(drawn: Drawn) -> None:
+    made = noise_only(1, size=1e-5)
+    made[1][30, 4] -= 0.5
+    tables = stories.tables(made)
+    found = find(tables)
+    chart_files(tables, findings=found)
+    *single, (_, titles, options) = drawn
+    of_chart = {title: each["marks"] for _, title, each in single}
+    assert options["marks"] == [of_chart[title] for title in titles]
+    assert {title for title in titles if of_chart[title]} == {tables[1].title}
+    drawn.clear()
+    chart_files(tables)
+    assert all("marks" not in each for *_, each in drawn)
+
+
+@pytest.mark.usefixtures("drawn")
+def test_the_table_of_a_loss_is_one_of_losses_and_that_of_smoothed_lines_has_the_values() -> None:
+    files = chart_files(tables_of(ROWS), is_loss=True, smooth=3)
+    table = next(each for each in tables_of(ROWS) if each.metric == "distortion")
+    assert files[f"{loss(table).name}.csv"].decode() == series.to_csv(loss(table))
+    assert f"{table.name}.csv" not in files

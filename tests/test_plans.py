@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from numscope import ranges
 from numscope.dumps.refs import Scan, TensorRef
 from numscope.errors import NothingToDo, RecipeError, UsageError
 from numscope.plans import FileWork, Selection, matches_module, plan, planned, schemes
@@ -211,6 +212,35 @@ def test_empty_tensors_are_no_work() -> None:
 
 def test_tokens_without_a_step_are_enough_to_chart() -> None:
     assert _remarks(_scan(ref(step=None, tokens=512))) == []
+
+
+@pytest.mark.parametrize(
+    ("layers", "said"),
+    [("0,1,4", "1"), ("0,1,2", "1,2"), ("0-2", ""), ("0-16,20-30", ""), ("0-16,20", "20")],
+)
+def test_layers_that_are_asked_for_one_by_one_are_missed_and_those_of_ranges_are_not(
+    layers: str, said: str
+) -> None:
+    remarks = _remarks(FOUND, Selection(layers=ranges.parse(layers)))
+    missed = [message for _, message in remarks if "has no layer" in message]
+    assert missed == ([f"has no layer {said}"] if said else [])
+
+
+def test_a_step_without_tokens_beside_others_puts_all_charts_over_steps_and_that_is_said() -> None:
+    known = [ref(path=f"s{step}", step=step, tokens=512 * step) for step in (2, 3)]
+    lost = [ref(path=f"s{step}", step=step, tokens=None) for step in (0, 1)]
+    words = (
+        "as they are of others: all charts are drawn over steps; give them with --tokens-map, or"
+        " leave such steps out with --steps"
+    )
+    assert _remarks(_scan(lost[1], *known)) == [
+        (lost[1].name, f"no tokens are known of step 1, {words}")
+    ]
+    assert _remarks(_scan(*lost, *known)) == [
+        (lost[0].name, f"no tokens are known of steps 0,1, {words}")
+    ]
+    assert _remarks(_scan(*lost, *known), Selection(steps={2, 3})) == []
+    assert _remarks(_scan(*lost)) == _remarks(_scan(*known)) == []
 
 
 def test_layers_and_steps_that_are_not_there_are_named() -> None:

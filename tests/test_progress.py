@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import threading
+from typing import Any
 
+import numba
 import pytest
 from rich.console import Console
 
-from numscope.progress import State, describe, progress
+from numscope import compiling
+from numscope.progress import State, describe, progress, waiting
 
 
 class Clock:
@@ -112,3 +115,32 @@ def test_a_job_of_nothing_is_done() -> None:
     assert State(0, 0).share == 1
     assert State(4, 0, files=1).share == 0.25
     assert State(4, 100).seconds_left is None
+
+
+def test_a_terminal_is_told_what_is_waited_for_when_the_waiting_begins() -> None:
+    console, file = console_of(is_terminal=True)
+    with waiting(console, "compiling") as begin:
+        assert file.getvalue() == ""
+        begin()
+        begin()
+    assert "compiling ..." in file.getvalue()
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_nothing_is_said_of_a_waiting_that_does_not_begin(is_terminal: bool) -> None:
+    console, file = console_of(is_terminal=is_terminal)
+    with waiting(console, "compiling"):
+        pass
+    assert file.getvalue() == ""
+
+
+def test_compiling_is_noticed_where_it_happens_and_only_there() -> None:
+    noticed: list[None] = []
+
+    twice: Any = numba.njit(lambda x: 2 * x)
+    with compiling.noticed(lambda: noticed.append(None)):
+        assert twice(2) == 4
+        assert len(noticed) == 1
+        assert twice(3) == 6
+    twice(1.5)  # compiled again, for another type
+    assert len(noticed) == 1

@@ -18,13 +18,21 @@ def test_the_set_is_that_of_its_numbers(numbers: frozenset[int], others: frozens
     assert list(found) == sorted(numbers)
     assert len(found) == len(numbers)
     assert {each for each in others | numbers if each in found} == numbers
-    assert found.single == [n for n in sorted(numbers) if not {n - 1, n + 1} & numbers]
+    assert found.named == tuple(n for n in sorted(numbers) if not {n - 1, n + 1} & numbers)
     assert Ranges.joined((*found.parts, *Ranges.of(others).parts)) == Ranges.of(numbers | others)
 
 
 @given(NUMBERS.filter(bool))
 def test_what_is_written_is_read_again(numbers: frozenset[int]) -> None:
     assert parse(str(Ranges.of(numbers))) == Ranges.of(numbers)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [("0,1,4", (0, 1, 4)), ("0-1,4", (4,)), ("4,0-8,3,4", (3, 4)), ("0-16", ()), ("7-7", (7,))],
+)
+def test_numbers_that_are_written_one_by_one_are_known(text: str, named: tuple[int, ...]) -> None:
+    assert parse(text).named == named
 
 
 def test_a_range_costs_nothing_however_long_it_is() -> None:

@@ -60,6 +60,15 @@ def test_a_rule_is_read(text: str, fields: dict[str, Any]) -> None:
     assert parse(text, ["ling:1x*"]) == Rule(text=text.strip(), **fields)
 
 
+@pytest.mark.parametrize("word", ["ling:1x*", "LING:1X*", "fp8 : 1x*", "e4m3:1x*:float32"])
+def test_a_recipe_in_brackets_may_be_spelled_as_one_likes(word: str) -> None:
+    assert parse(f"mse[{word}]<1", ["ling", "ling:1x*"]).recipe == "ling:1x*"
+
+
+def test_a_recipe_that_was_not_measured_is_none() -> None:
+    assert parse("mse[mxfp8]<1", ["ling"]).recipe is None
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -15,7 +15,7 @@ from typing import Self
 from torch import nn
 
 from numscope.capture.choosing import Which, choose, unwrapped
-from numscope.capture.filing import this_place
+from numscope.capture.filing import this_process
 from numscope.capture.plan import Plan
 from numscope.capture.sampling import Sample
 from numscope.capture.session import Session
@@ -137,7 +137,7 @@ class Capture:
             raise UsageError(f"kinds={list(kinds)}; allowed are {', '.join(CAPTURED)}")
         inner = unwrapped(model)
         chosen = choose(inner, layers, modules)
-        if not chosen and this_place().world_size == 1:  # else others may have them
+        if not chosen and this_process().world_size == 1:  # else others may have them
             raise UsageError(_nothing(inner, layers))
         plan = Plan(
             folder=Path(folder),

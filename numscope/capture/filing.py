@@ -29,18 +29,18 @@ class Named(NamedTuple):
     kept: Kept
 
 
-class Place(NamedTuple):
+class Process(NamedTuple):
     """Which of the processes of a run this is."""
 
     rank: int
     world_size: int
 
 
-def this_place() -> Place:
+def this_process() -> Process:
     """Rank and world size as torch.distributed has them; the only process if it is not in use."""
     if distributed.is_available() and distributed.is_initialized():
-        return Place(int(distributed.get_rank()), int(distributed.get_world_size()))
-    return Place(0, 1)
+        return Process(int(distributed.get_rank()), int(distributed.get_world_size()))
+    return Process(0, 1)
 
 
 def step_file(recording: Recording, plan: Plan, step: int) -> StepFile | None:
@@ -48,8 +48,8 @@ def step_file(recording: Recording, plan: Plan, step: int) -> StepFile | None:
     tensors = [each for each in _named(recording) if each.kind in plan.kinds]
     if not tensors:
         return None
-    place = this_place()
-    name = f"step_{step:06}" + (f"-rank_{place.rank}" if place.world_size > 1 else "")
+    process = this_process()
+    name = f"step_{step:06}" + (f"-rank_{process.rank}" if process.world_size > 1 else "")
     shards = {f"{name}.weight": shard for name, shard in recording.shards.items()}
     shards |= {each.key: each.kept.shard for each in tensors}
     microbatches = len(recording.microbatches())
@@ -58,8 +58,8 @@ def step_file(recording: Recording, plan: Plan, step: int) -> StepFile | None:
         "version": __version__,
         "step": step,
         "tokens": None if plan.tokens_per_step is None else step * plan.tokens_per_step,
-        "rank": place.rank,
-        "world_size": place.world_size,
+        "rank": process.rank,
+        "world_size": process.world_size,
         "microbatches": microbatches,
         "microbatch": 0 if microbatches == 1 else None,
         "modules": {each.name: each.layer for each in plan.chosen},

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from numscope.capture.filing import step_file, this_place
+from numscope.capture.filing import step_file, this_process
 from numscope.capture.plan import NEVER, Plan
 from numscope.capture.recording import Recording
 from numscope.capture.writing import Writer
@@ -98,7 +98,7 @@ class Session:
         if self._writer.failure:
             self._give_up(self._writer.failure)
         plan = self._plan
-        is_wanted = plan.ranks is None or this_place().rank in plan.ranks
+        is_wanted = plan.ranks is None or this_process().rank in plan.ranks
         self.due = plan.next_step(self.step) if is_wanted and not self._is_over else NEVER
         if self.due != self.step:
             return

@@ -163,8 +163,8 @@ def analyze(
                 f"{out} holds an unfinished run, whose place this one takes:"
                 f" {shlex.join(['numscope', *run.displaced.command])}"
             )
-        with log.waiting("compiling the loops, once per installation,"):
-            warm_up(wanted[0].recipe)
+        with log.waiting("compiling the loops, once per installation,") as begin:
+            warm_up(wanted[0].recipe, begin)
         team = (
             workers.dask(scheduler, scheduler_file, jobs, log.note)
             if engine == "dask"

@@ -13,13 +13,20 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+#: Columns of what is no terminal: no line is broken for a file or another program.
+_UNBOUNDED = 1_000_000
+
+
 @contextmanager
 def answering() -> Iterator[Console]:
     """The console of the answer; that its reader has enough at some time is no failure."""
     from rich.console import Console  # noqa: PLC0415 (`--help` needs none)
 
     try:
-        yield Console() if sys.stdout else Console(file=io.StringIO())
+        if sys.stdout is None:
+            yield Console(file=io.StringIO())
+        else:
+            yield Console(width=None if sys.stdout.isatty() else _UNBOUNDED)
         if sys.stdout:
             sys.stdout.flush()
     except (BrokenPipeError, SystemExit):  # rich exits for a broken pipe

@@ -11,6 +11,7 @@ import click
 
 from numscope.commands.answering import answering
 from numscope.commands.reading import reading
+from numscope.commands.rows import of_recipe
 from numscope.errors import NothingToDo, ResultsError, UsageError
 from numscope.options import Command, LocalPath, verbosity
 
@@ -102,18 +103,28 @@ def _runs(results: Sequence[Path], recipe: str | None, *, quiet: bool) -> list[R
     from numscope.gallery import tables_of
 
     runs = []
-    for folder in results:
+    for name, folder in zip(_names(results), results, strict=True):
         held = reading(folder, quiet=quiet)
         rows = held.layer_rows()
         tiles = held.own_tiles(rows)
         labels = sorted({row.recipe for row in rows})
         if recipe is not None:
-            rows = [row for row in rows if row.recipe == recipe]
-        known = f"{folder} has the recipes {', '.join(labels)}"
-        if not rows:
-            raise NothingToDo(f"no recipe {recipe!r}: {known}")
-        if recipe is None and len(labels) > 1:
-            raise UsageError(f"{known}; choose one with --recipe")
+            rows = of_recipe(rows, recipe, held)
+        elif len(labels) > 1:
+            raise UsageError(
+                f"{folder} has the recipes {', '.join(labels)}; choose one with --recipe"
+            )
         found = tables_of(rows, tiles=tiles)
-        runs.append(Run(str(folder), tuple(found), tuple(find(found, rows, tiles))))
+        left_out = tuple(label for label in labels if label not in {row.recipe for row in rows})
+        runs.append(Run(name, tuple(found), tuple(find(found, rows, tiles)), left_out))
     return runs
+
+
+def _names(results: Sequence[Path]) -> list[str]:
+    """What the folders are called; one that is given again is numbered."""
+    names = list(map(str, results))
+    counts = [names[: i + 1].count(name) for i, name in enumerate(names)]
+    return [
+        f"{name} ({count})" if count > 1 else name
+        for name, count in zip(names, counts, strict=True)
+    ]

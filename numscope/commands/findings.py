@@ -51,6 +51,6 @@ def findings(results: Path, *, as_json: bool, quiet: bool, verbose: bool) -> Non
     else:
         with answering() as answer:
             if verbose:
-                console.print_findings(answer, found, most=None)
+                console.print_findings(answer, found, charts, most=None)
             else:
-                console.print_findings(answer, found)
+                console.print_findings(answer, found, charts)

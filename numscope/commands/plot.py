@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @results_argument
 @choosing
-@click.option("--recipe", help="Only this recipe, as named in the tables.")
+@click.option("--recipe", help="Only this recipe, by name or written form.")
 @click.option(
     "--distortion",
     type=click.Choice(["distortion", "cosine"]),
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     type=click.Choice(["linear", "log"]),
     default="linear",
     show_default=True,
-    help="Scale of the y axes.",
+    help="Scale of the y axes; that of distortion stays linear without --loss.",
 )
 @click.option(
     "--xscale",
@@ -131,6 +131,12 @@ def plot(
     charts = tables_of(rows, tiles=tiles, **meant)
     if not charts:
         raise NothingToDo(f"{results} has no tensor with a layer number: nothing to draw")
+    if look["yscale"] == "log" and not is_loss and not quiet:
+        click.echo(
+            f"numscope: the y axes of {distortion} stay linear: near 1 a logarithm shows the same;"
+            " --loss draws what is lost on a logarithmic axis",
+            err=True,
+        )
     found = find(charts, rows, tiles) if mark_findings else []
     shared: dict[str, Any] = {"folders": folders, "layers": layers, "is_loss": is_loss}
     files = chart_files(charts, smooth=smooth, findings=found, **shared, **look)
@@ -151,7 +157,7 @@ def plot(
     written = folder.keep_charts(files)
     with answering() as answer:
         if verbose:
-            answer.print(console.summary(charts))
+            console.print_table(answer, console.summary(charts))
         if not quiet:
-            console.print_findings(answer, found, most=None)
+            console.print_findings(answer, found, charts, most=None)
             console.print_written(answer, written)

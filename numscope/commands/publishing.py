@@ -110,9 +110,9 @@ def publish(
         with answering() as answer:
             has_choice = len({each.recipe for each in compared}) > 1
             if not has_choice:
-                answer.print(console.summary(charts))
+                console.print_table(answer, console.summary(charts))
                 answer.print()
-            console.print_findings(answer, found, FINDINGS)
+            console.print_findings(answer, found, charts, FINDINGS)
             answer.print()
             console.print_written(answer, [*results.tables, *pictures])
             if has_choice:

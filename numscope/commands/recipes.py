@@ -47,11 +47,12 @@ def recipes(
       numscope recipes --recipe-file recipes.toml mine
       numscope analyze dumps/ --recipe ling --recipe e5m2:1x128:power_of_two
     """
+    from numscope.console import print_table
     from numscope.recipe_pages import recipe_page, recipe_table
 
     with answering() as answer:
         if recipe is None:
-            answer.print(recipe_table(own, has_sources=verbose, width=answer.width))
+            print_table(answer, recipe_table(own, has_sources=verbose, width=answer.width))
         else:
             name, found = recipe
-            answer.print(recipe_page(found, name))
+            print_table(answer, recipe_page(found, name, width=answer.width))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from numscope.errors import NothingToDo
+from numscope.errors import NothingToDo, RecipeError
 
 if TYPE_CHECKING:
     from numscope.ranges import Ranges
@@ -58,17 +58,27 @@ def chosen_rows(
 
 
 def of_recipe(rows: Sequence[LayerRow], recipe: str, folder: Results) -> list[LayerRow]:
-    """The rows of one recipe.
+    """The rows of one recipe, in whatever spelling.
 
     Raises
     ------
+    RecipeError
+        If it is none, neither in the results nor else.
     NothingToDo
-        If there are none; the message says what there is.
+        If there are no rows of it; both messages say what there is.
     """
-    known = ", ".join(sorted({row.recipe for row in rows}))
-    chosen = [row for row in rows if row.recipe == recipe]
-    _require(chosen, f"no recipe {recipe!r} in {folder.folder}; it has {known}")
-    return chosen
+    from numscope.written import among, parse
+
+    names = sorted({row.recipe for row in rows})
+    name = among(recipe, names)
+    there = f"in {folder.folder}; it has {', '.join(names)}"
+    if name is None:
+        try:
+            parse(recipe)
+        except RecipeError:
+            raise RecipeError(f"{recipe!r} is no recipe, and none is called so {there}") from None
+        raise NothingToDo(f"no recipe {recipe!r} {there}")
+    return [row for row in rows if row.recipe == name]
 
 
 def _require(something: object, message: str) -> None:

@@ -51,7 +51,7 @@ def scan(
       numscope scan dumps/ --layers-per-stage 9 --layer-offset transformer_engine=-1
       numscope scan dumps/ --pattern 'run/{step}/L{layer}_{kind}.npy' --json
     """
-    from numscope import inventory, json_text
+    from numscope import console, inventory, json_text
 
     with working(quiet=quiet, verbose=verbose) as (log, _):
         found = scanned(log, dump, **scan_options)
@@ -64,7 +64,7 @@ def scan(
                 for line in inventory.tensor_lines(found):
                     click.echo(line)
             elif found.refs:
-                answer.print(inventory.scan_table(found))
+                console.print_table(answer, inventory.scan_table(found))
         if not found.refs:
             raise NothingToDo(f"no tensor was found in {dump}")
         raise click.exceptions.Exit(exit_code_of(found.problems))

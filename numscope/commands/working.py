@@ -35,11 +35,11 @@ def working(
     """
     from rich.console import Console
 
-    from numscope.logs import AsJson, ForPeople
+    from numscope.logs import ForPeople
     from numscope.stopping import Stopped, stoppable
 
     log: Log = (
-        AsJson(partial(click.echo, err=True, nl=False), quiet=quiet)
+        json_log(quiet=quiet)
         if log_json
         else ForPeople(Console(stderr=True), quiet=quiet, verbose=verbose)
     )
@@ -56,6 +56,13 @@ def working(
     except (NumscopeError, OSError) as error:
         log.failure(str(error))
         raise click.exceptions.Exit(exit_code(error)) from error
+
+
+def json_log(*, quiet: bool) -> Log:
+    """The log for programs, on stderr."""
+    from numscope.logs import AsJson
+
+    return AsJson(partial(click.echo, err=True, nl=False), quiet=quiet)
 
 
 def scanned(log: Log, dump: str, **scan_options: Any) -> Scan:

@@ -49,6 +49,11 @@ class Tokens:
     by_step: Mapping[int, int] | None = None
     step_offset: int = 0
 
+    def is_told(self, step: int) -> bool:
+        """Whether the options say how many there are at a step as saved."""
+        is_listed = self.by_step is not None and step + self.step_offset in self.by_step
+        return is_listed or self.per_step is not None
+
     def at(self, step: int | None, stated: int | None) -> int | None:
         """Tokens trained on at a step as saved, `stated` if no option says otherwise.
 
@@ -241,16 +246,26 @@ def _take_in(gathered: Gathered, origin: _Origin, path: str, dump: DumpFile) -> 
 
 
 def _steps_without_tokens(refs: list[TensorRef], tokens: Tokens) -> list[Problem]:
-    """Say for which steps the user's options give no tokens."""
-    lost = sorted({ref.step for ref in refs if ref.step is not None and ref.tokens is None})
-    if (tokens.by_step is None and tokens.per_step is None) or not lost:
+    """Say for which steps the user's options give no tokens, and for which the dump's are taken."""
+    if tokens.by_step is None and tokens.per_step is None:
         return []
-    shown = ", ".join(map(str, lost[:_SHOWN_STEPS])) + (" …" if len(lost) > _SHOWN_STEPS else "")
-    where = next(ref.path for ref in refs if ref.step == lost[0])
-    why = (
-        "the table of tokens has no line for"
-        if tokens.per_step is None
-        else f"with a step offset of {tokens.step_offset} the tokens are below 0 at"
-    )
-    message = f"{why} {len(lost)} of the steps found: {shown}"
-    return [Problem(where, message, failure=False)]
+    first = {ref.step: ref for ref in reversed(refs) if ref.step is not None}
+    steps = sorted(first)
+    lost = [step for step in steps if first[step].tokens is None]
+    known = (step for step in steps if first[step].tokens is not None)
+    kept = [step for step in known if not tokens.is_told(step)]
+    table = "the table of tokens has no line for"
+    below = f"with a step offset of {tokens.step_offset} the tokens are below 0 at"
+    return [
+        Problem(first[some[0]].path, f"{why} {_some_of_the_steps(some)}{tail}", failure=False)
+        for some, why, tail in (
+            (lost, table if tokens.per_step is None else below, ""),
+            (kept, table, "; taken is what the dump itself says of them"),
+        )
+        if some
+    ]
+
+
+def _some_of_the_steps(some: Sequence[int]) -> str:
+    shown = ", ".join(map(str, some[:_SHOWN_STEPS])) + (" …" if len(some) > _SHOWN_STEPS else "")
+    return f"{len(some)} of the steps found: {shown}"

@@ -7,9 +7,19 @@ it in `search`.
 
 from __future__ import annotations
 
-from numscope.findings.finding import Finding, Kind
+from numscope.findings.finding import Finding, FindingKind
 from numscope.findings.search import find
 from numscope.findings.worst import Worst, is_lossless, worst
 from numscope.findings.writing import text, to_csv, to_json
 
-__all__ = ["Finding", "Kind", "Worst", "find", "is_lossless", "text", "to_csv", "to_json", "worst"]
+__all__ = [
+    "Finding",
+    "FindingKind",
+    "Worst",
+    "find",
+    "is_lossless",
+    "text",
+    "to_csv",
+    "to_json",
+    "worst",
+]

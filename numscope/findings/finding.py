@@ -15,7 +15,7 @@ from numscope import amounts
 if TYPE_CHECKING:
     from numscope.series import Series, XName
 
-Kind = Literal[
+FindingKind = Literal[
     "peak",
     "dip",
     "common moment",
@@ -28,10 +28,11 @@ Kind = Literal[
     "non-finite present",
     "missing points",
     "flat",
+    "restless",
     "too few points",
 ]
 #: Kinds that say that nothing was found.
-SILENT: frozenset[Kind] = frozenset({"flat", "too few points"})
+SILENT: frozenset[FindingKind] = frozenset({"flat", "restless", "too few points"})
 
 #: What a metric is when nothing was lost; 0 for all others, which rise as more is lost.
 BEST = {"distortion": 1.0, "cosine": 1.0, "min_row_cosine": 1.0, "sqnr_db": math.inf}
@@ -48,7 +49,7 @@ class Finding:
     Attributes
     ----------
     kind
-        One of `Kind`.
+        One of `FindingKind`.
     recipe, chart
         Whose numbers these are, and the title of the chart that shows it best; `""` if it is of no
         single chart.
@@ -75,7 +76,7 @@ class Finding:
         All of it in plain words.
     """
 
-    kind: Kind
+    kind: FindingKind
     recipe: str
     chart: str = ""
     layer: int | None = None

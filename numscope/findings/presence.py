@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from numscope import amounts
-from numscope.findings.finding import Finding, Kind, at, listed, of_layers, place
+from numscope.findings.finding import Finding, FindingKind, at, listed, of_layers, place
 from numscope.findings.rhythm import expected
 from numscope.series import subject, turned_tiles
 
@@ -137,7 +137,7 @@ def _missing(tables: Sequence[Series], gaps: Sequence[tuple[int, int]]) -> Findi
 
 
 def _counted(
-    kind: Kind,
+    kind: FindingKind,
     own: Sequence[LayerRow],
     x_name: XName,
     *,
@@ -171,7 +171,7 @@ def _counted(
 
 
 def _counted_by_tile(
-    kind: Kind,
+    kind: FindingKind,
     rows: Sequence[LayerRow],
     x_name: XName,
     *,

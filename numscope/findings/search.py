@@ -6,8 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 from numscope.findings import moments, presence, trends
-from numscope.findings.finding import Finding, Kind, least_difference, listed
+from numscope.findings.finding import Finding, FindingKind, least_difference, listed
 from numscope.findings.lines import FEWEST_POINTS, lines_of
+from numscope.findings.worst import levels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 #: Kinds that say nothing about a chart's shape.
 _COUNTS = {"saturation present", "overflow present", "non-finite present", "missing points"}
-#: Values that go so many times as far as is worth a word are not called flat.
+#: Values that go so many times as far as is worth a word are called restless, not flat.
 _RESTLESS = 50
 
 
@@ -28,8 +29,8 @@ def find(
 ) -> list[Finding]:
     """Everything that stands out in the charts of one run, the most important first.
 
-    The charts in which nothing does are named by one finding of the kind `flat`, those with too few
-    points in every line by one of the kind `too few points`; they are the last.
+    The charts in which nothing does are named, with how much they lose, by one finding per recipe
+    of a kind that is `SILENT`; these are the last.
 
     Parameters
     ----------
@@ -52,7 +53,10 @@ def find(
         found += presence.overflow(known, tables[0].x_name)
         found += presence.non_finite(known, tables[0].x_name)
     found.sort(key=lambda each: -each.importance)
-    return found + _silent(tables, found)
+    for recipe in dict.fromkeys(table.recipe for table in tables):
+        own = [table for table in tables if table.recipe == recipe]
+        found += _silent(own, [each for each in found if each.recipe == recipe])
+    return found
 
 
 def _shapes(tables: Sequence[Series]) -> list[Finding]:
@@ -70,43 +74,38 @@ def _shapes(tables: Sequence[Series]) -> list[Finding]:
 
 
 def _silent(tables: Sequence[Series], found: Sequence[Finding]) -> list[Finding]:
-    """The findings that name the charts without one, if there are any, and those of few points."""
-    shown = {
-        (each.recipe, chart) for each in found if each.kind not in _COUNTS for chart in each.charts
-    }
-    silent = [table for table in tables if (table.recipe, table.title) not in shown]
+    """What is said of those charts of one recipe that nothing was found in: what they lose."""
+    shown = {chart for each in found if each.kind not in _COUNTS for chart in each.charts}
+    silent = [table for table in tables if table.title not in shown]
     few = [table for table in silent if _points(table) < FEWEST_POINTS]
-    flat = [
-        table
-        for table in silent
-        if table not in few and (len(silent) == len(tables) or not _is_restless(table))
-    ]
-    what = "else stands out" if any(each.kind in _COUNTS for each in found) else "stands out"
+    restless = [table for table in silent if table not in few and _is_restless(table)]
+    flat = [table for table in silent if table not in few and table not in restless]
+    other = "else " if any(each.kind in _COUNTS for each in found) else ""
+    usual = f"{other}strays from the usual in"
     most = max(map(_points, few), default=0)
-    needed = f"at most {most} per layer, and {FEWEST_POINTS} are needed"
     return [
-        *_about("flat", flat, tables, f"nothing {what}", "."),
+        *_about("flat", flat, f"nothing {usual} {{}}."),
+        *_about("restless", restless, "values vary, but nothing stands apart from that, in {}."),
         *_about(
-            "too few points", few, tables, f"too few points to tell what {what}", f": {needed}."
+            "too few points",
+            few,
+            f"too few points to tell what {usual} {{}}: at most {most} per layer, and"
+            f" {FEWEST_POINTS} are needed.",
         ),
     ]
 
 
-def _about(
-    kind: Kind, own: Sequence[Series], tables: Sequence[Series], head: str, tail: str
-) -> list[Finding]:
-    """One finding about some of the charts, which are named unless they are all; of none, none."""
+def _about(kind: FindingKind, own: Sequence[Series], sentence: str) -> list[Finding]:
+    """One finding about all of these charts, with their levels; none if there are none."""
     if not own:
         return []
-    titles = list(dict.fromkeys(table.title for table in own))
-    where = "" if len(own) == len(tables) else f" in {listed(titles)}"
     return [
         Finding(
             kind=kind,
             recipe=own[0].recipe,
-            charts=tuple(titles),
+            charts=tuple(table.title for table in own),
             importance=-math.inf,
-            sentence=f"{head}{where}{tail}",
+            sentence=sentence.format(listed([f"{each.title} ({levels(each)})" for each in own])),
         )
     ]
 

@@ -54,7 +54,7 @@ def to_json(finding: Finding) -> dict[str, Any]:
 def named(finding: Finding, *, has_recipe: bool) -> str:
     """The sentence as one that stands alone, with the recipe before it if there are several."""
     words = finding.sentence
-    if has_recipe and finding.kind not in SILENT:
+    if has_recipe:
         return f"{finding.recipe}: {words}"
     return words[:1].upper() + words[1:] if finding.kind in _ABOUT_ALL else words
 

@@ -149,10 +149,14 @@ function show(finding) {
   Plotly.relayout(plot.div, { shapes: x === null ? [] : [mark(x / unitOf(plot.chart)[0])] });
 }
 
-function findingButton(parent, finding, number) {
+function capital(sentence) {
+  return sentence.replace(/^./, (c) => c.toUpperCase());
+}
+
+function findingButton(parent, finding, number, words) {
   const button = add(add(parent, "li"), "button", null, { class: "finding" });
   add(button, "b", `${number}. `);
-  button.append(finding.chart ? finding.sentence : finding.sentence.replace(/^./, (c) => c.toUpperCase()));
+  button.append(words);
   button.onclick = () => show(finding);
 }
 
@@ -166,7 +170,11 @@ function pictures() {
 
 function findings() {
   const list = add(section("What stands out"), "ul", null, { class: "notes", id: "findings" });
-  data.findings.forEach((finding, i) => findingButton(list, finding, i + 1));
+  const isOfSeveral = new Set(data.charts.map((chart) => chart.recipe)).size > 1;
+  data.findings.forEach((finding, i) => {
+    const words = finding.chart ? finding.sentence : capital(finding.sentence);
+    findingButton(list, finding, i + 1, isOfSeveral ? `${finding.recipe}: ${finding.sentence}` : words);
+  });
 }
 
 function byRecipe(draw) {
@@ -191,7 +199,7 @@ function drawCharts(recipe, charts) {
     const div = add(box, "div", null, { class: "plot" });
     const list = add(box, "ul", null, { class: "notes" });
     data.findings.forEach((finding, i) => {
-      if (finding.recipe === recipe && finding.chart === chart.title) findingButton(list, finding, i + 1);
+      if (finding.recipe === recipe && finding.chart === chart.title) findingButton(list, finding, i + 1, capital(finding.sentence));
     });
     const plot = { div, chart };
     plots.push(plot);
