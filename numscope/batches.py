@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from numscope import parts, runs
+from numscope import parts, runs, writing
 from numscope.dumps import Problem
 from numscope.logs import Log
 from numscope.merging import Merged, merge
@@ -139,6 +139,8 @@ class Batch:
 
     def advice(self) -> str:
         """How to go on after a stop."""
+        if not self.results.folder.is_dir():
+            return writing.gone(self.results.folder)
         return (
             f"{self.finished} of {len(self.work)} dump files are finished and kept in"
             f" {self.results.parts}; the same command goes on from there"
