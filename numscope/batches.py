@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from numscope import parts, runs
+from numscope import parts, runs, writing
 from numscope.dumps import Problem
 from numscope.logs import Log
 from numscope.merging import Merged, merge
@@ -31,7 +31,7 @@ class Batch:
     Attributes
     ----------
     results
-        Where everything goes.
+        Where everything goes, as long as the run has the folder.
     plan
         Of the whole run.
     work
@@ -124,21 +124,20 @@ class Batch:
         ResultsError
             If they cannot be written, or the folder is this run's no more.
         """
-        merged = self._merge()
+        merged = merge(self.results, self.plan.files)
         lost = {each.path for each in merged.missing}
         if not lost:
             return merged
         self._measure([file for file in self.work if file.path in lost], workers, log)
-        merged = self._merge()
+        merged = merge(self.results, self.plan.files)
         message = f"has no part: it was taken away from {self.results.parts} twice"
         merged.problems.extend(Problem(each.path, message) for each in merged.missing)
         return merged
 
-    def _merge(self) -> Merged:
-        return merge(self.results, self.plan.files, self.tenure.confirm)
-
     def advice(self) -> str:
         """How to go on after a stop."""
+        if not self.results.folder.is_dir():
+            return writing.gone(self.results.folder)
         return (
             f"{self.finished} of {len(self.work)} dump files are finished and kept in"
             f" {self.results.parts}; the same command goes on from there"
@@ -175,4 +174,5 @@ def begin(
     runs.begin(results.plans, plan, shard)
     origins = {file.path: file for file in plan.files}
     tenure = Tenure(results.plans, plan, shard)
-    return Batch(results, plan, own, shard, origins, tenure, displaced)
+    held = replace(results, confirm=tenure.confirm)
+    return Batch(held, plan, own, shard, origins, tenure, displaced)

@@ -5,7 +5,7 @@ The dump is not looked at: a run's tables follow from its parts alone, whoever h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -42,16 +42,8 @@ class Merged:
     problems: list[Problem] = field(default_factory=list)
 
 
-def merge(
-    results: Results, files: Sequence[Origin], confirm: Callable[[], object] = lambda: None
-) -> Merged:
+def merge(results: Results, files: Sequence[Origin]) -> Merged:
     """Write tensors.csv and layers.csv from the parts of these files.
-
-    Parameters
-    ----------
-    confirm
-        Called when all rows are known, just before the tables take the place of earlier ones; what
-        it raises keeps them from it.
 
     Raises
     ------
@@ -63,7 +55,7 @@ def merge(
     first = next(rows, None)
     if first is not None:
         sums, tensors = LayerSums(), _Tensors()
-        results.keep_tensors(_passing(chain([first], rows), sums, tensors, confirm))
+        results.keep_tensors(_passing(chain([first], rows), sums, tensors))
         merged.layers = sums.rows()
         outdated = results.keep_layers(merged.layers)
         merged.problems.extend(Problem(str(each), _OUTDATED, failure=False) for each in outdated)
@@ -82,14 +74,11 @@ def _rows(folder: Path, files: Iterable[Origin], merged: Merged) -> Iterator[Row
         yield from part.rows
 
 
-def _passing(
-    rows: Iterable[Row], sums: LayerSums, tensors: _Tensors, confirm: Callable[[], object]
-) -> Iterator[Row]:
+def _passing(rows: Iterable[Row], sums: LayerSums, tensors: _Tensors) -> Iterator[Row]:
     for row in rows:
         sums.add(row)
         tensors.add(row)
         yield row
-    confirm()
 
 
 class _Tensors:

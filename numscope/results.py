@@ -1,4 +1,4 @@
-"""The results folder: whose it is, and the files in it. They appear by rename, whole or not at all.
+"""The results folder: the files in it. They appear by rename, whole or not at all.
 
 Nothing here computes or draws; it is told what to keep.
 """
@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 import math
-import tempfile
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeGuard, TypeVar
 
-from numscope import json_text, parts, runs, series, tables, writing
+from numscope import json_text, parts, series, tables, writing
 from numscope.authorship import is_own
 from numscope.errors import RecipeError, ResultsError, UsageError
 from numscope.tables import LayerRow, Row
@@ -25,11 +24,13 @@ FINDINGS_TABLE, RECIPES = "findings.csv", "recipes.csv"
 REPORT, ADVICE = "report.html", "advise.csv"
 CHARTS, PARTS, PLANS = "charts", "parts", "plans"
 
-#: What a folder of results holds, in whatever state it is.
-_MARKS = (TENSORS, LAYERS, RECIPES, FINDINGS, FINDINGS_TABLE, CHARTS, PARTS, PLANS)
 _CHART_SUFFIXES = (".csv", ".png", ".svg", ".pdf")
 
 _R = TypeVar("_R", Row, LayerRow)
+
+
+def _always() -> None:
+    """Agree: whoever has not begun a run has nothing to lose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,18 @@ class Results:
     """A results folder of this run, or of an earlier one that is read.
 
     It is there: nothing that is kept makes it anew if it is taken away.
+
+    Attributes
+    ----------
+    folder
+        Where it is.
+    confirm
+        Called at the last moment before anything in it is replaced or removed; what it raises keeps
+        that from happening.
     """
 
     folder: Path
+    confirm: Callable[[], object] = field(default=_always, compare=False, repr=False)
 
     @property
     def parts(self) -> Path:
@@ -59,7 +69,7 @@ class Results:
         ResultsError
             If it cannot be written.
         """
-        tables.write_csv(self.folder / TENSORS, rows, Row)
+        tables.write_csv(self.folder / TENSORS, rows, Row, self.confirm)
 
     def keep_layers(self, rows: Collection[LayerRow]) -> list[Path]:
         """Write layers.csv; what was removed because it was made of another one.
@@ -76,8 +86,8 @@ class Results:
         if not _holds(path, tables.to_csv(rows, LayerRow)):
             made = (self.folder / name for name in (REPORT, ADVICE))
             outdated = [each for each in made if each.is_file() and is_own(each)]
-            _remove(outdated)
-        tables.write_csv(path, rows, LayerRow)
+            self._remove(outdated)
+        tables.write_csv(path, rows, LayerRow, self.confirm)
         return outdated
 
     def keep_run(self, facts: Mapping[str, Any]) -> None:
@@ -90,7 +100,7 @@ class Results:
         """
         text = json_text.text(facts, indent=2, is_ascii=False) + "\n"
         # Without it the parts would be nobody's.
-        writing.write_text(self.folder / RUN, text, durable=True, inside=self.folder)
+        self._keep(RUN, text, durable=True)
 
     def keep_findings(self, text: str, table: str) -> None:
         """Write findings.md and findings.csv.
@@ -100,8 +110,8 @@ class Results:
         ResultsError
             If one cannot be written.
         """
-        writing.write_text(self.folder / FINDINGS, text, inside=self.folder)
-        writing.write_text(self.folder / FINDINGS_TABLE, table, inside=self.folder)
+        self._keep(FINDINGS, text)
+        self._keep(FINDINGS_TABLE, table)
 
     def keep_recipes(self, table: str) -> None:
         """Write recipes.csv.
@@ -111,7 +121,7 @@ class Results:
         ResultsError
             If it cannot be written.
         """
-        writing.write_text(self.folder / RECIPES, table, inside=self.folder)
+        self._keep(RECIPES, table)
 
     def keep_charts(self, files: Mapping[str, bytes]) -> list[Path]:
         """Write the charts' files, named relative to the charts folder.
@@ -123,7 +133,7 @@ class Results:
         """
         written = [self.folder / CHARTS / name for name in files]
         for path, content in zip(written, files.values(), strict=True):
-            writing.write_bytes(path, content, inside=self.folder)
+            writing.write_bytes(path, content, inside=self.folder, confirm=self.confirm)
         return written
 
     def foreign_charts(self, names: Iterable[str]) -> list[str]:
@@ -149,7 +159,7 @@ class Results:
             If one cannot be removed.
         """
         paths = [self.folder / CHARTS / name for name in names]
-        _remove(paths)
+        self._remove(paths)
         for folder in {path.parent for path in paths} - {self.folder / CHARTS}:
             with suppress(OSError):  # it is not empty
                 folder.rmdir()
@@ -167,7 +177,7 @@ class Results:
         ResultsError
             If one cannot be removed.
         """
-        _remove(those)
+        self._remove(those)
 
     def forget_leftovers(self) -> None:
         """Remove the partial files that killed processes have left in all folders of the run."""
@@ -186,8 +196,8 @@ class Results:
         ResultsError
             If one cannot be removed.
         """
-        _remove(path for path in self.tables if path.name != RUN)
-        _remove(
+        self._remove(path for path in self.tables if path.name != RUN)
+        self._remove(
             parts.kept(self.parts)
             if paths is None
             else [self.parts / parts.part_name(path) for path in paths]
@@ -263,7 +273,7 @@ class Results:
             If it cannot be read, or is not JSON.
         """
         try:
-            found = _read_json(self.folder / RUN)
+            found = read_json(self.folder / RUN)
         except FileNotFoundError:
             return {}
         except OSError as error:
@@ -283,6 +293,18 @@ class Results:
         except ResultsError:
             recorded = {}
         return series.own_tiles(rows, recorded)
+
+    def _keep(self, name: str, text: str, *, durable: bool = False) -> None:
+        path = self.folder / name
+        writing.write_text(path, text, durable=durable, inside=self.folder, confirm=self.confirm)
+
+    def _remove(self, paths: Iterable[Path]) -> None:
+        for path in list(paths):
+            self.confirm()
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise ResultsError(f"cannot remove {path}: {error.strerror}") from error
 
     def _rows(self, name: str, kind: type[_R]) -> list[_R]:
         """A table's rows, of which there is at least one: none is ever written without."""
@@ -304,86 +326,14 @@ def recorded_tiles(facts: Mapping[str, Any]) -> dict[str, str]:
     return {name: tile for name, tile in found.items() if _is_tile(tile)}
 
 
-def claim(folder: Path, dump: str, *, fresh: bool = False) -> Results:
-    """The folder for the results of analysing `dump`, made if need be, and certain to be writable.
-
-    Parameters
-    ----------
-    fresh
-        Whether the results of another dump in that folder may be replaced.
+def read_json(path: Path) -> Any:
+    """What a JSON file says.
 
     Raises
     ------
-    ResultsError
-        If it cannot be written, or holds the results of another dump.
+    ValueError
+        If it is no JSON, or has what JSON has no words for, such as NaN.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        why = _broken_link(folder) or error.strerror
-        raise ResultsError(
-            f"cannot write results to {folder}: {why}; choose another folder with --out"
-        ) from error
-    if not fresh:
-        _refuse_others(folder, dump)
-    return Results(folder)
-
-
-def opened(folder: Path) -> Results:
-    """A folder of results that are read.
-
-    Raises
-    ------
-    ResultsError
-        If the folder is a link to nowhere.
-    """
-    if why := _broken_link(folder):
-        raise ResultsError(f"cannot read results from {folder}: {why}")
-    return Results(folder)
-
-
-def _broken_link(folder: Path) -> str | None:
-    """What is wrong with a folder that leads nowhere by a link, its own or one above it."""
-    for path in (folder, *folder.parents):
-        if path.is_symlink() and not path.exists():
-            return f"{path} is a link to {path.readlink()}, and nothing is there"
-    return None
-
-
-def _refuse_others(folder: Path, dump: str) -> None:
-    advice = "choose another folder with --out, or replace them with --fresh"
-    try:
-        found = _read_json(folder / RUN)["dump"]
-    except FileNotFoundError:
-        if not any((folder / name).exists() for name in _MARKS):
-            return
-        found = _planned(folder)
-        if found is None:
-            raise ResultsError(f"{folder} holds results without a {RUN}; {advice}") from None
-    except OSError as error:
-        raise ResultsError(f"{folder / RUN} cannot be read: {error.strerror}; {advice}") from error
-    except (ValueError, TypeError, LookupError) as error:
-        is_torn = isinstance(error, json.JSONDecodeError | UnicodeDecodeError)
-        found = _planned(folder) if is_torn else None
-        if found is None:
-            raise ResultsError(f"{folder / RUN} was not written by numscope; {advice}") from error
-    if found != dump:
-        raise ResultsError(f"{folder} holds the results of {found}, not of {dump}; {advice}")
-
-
-def _planned(folder: Path) -> str | None:
-    """The dump that the last run begun in a folder is about, if its plan is there and whole.
-
-    A plan is as good as run.json, of which the loss of a machine may leave nothing, or a half.
-    """
-    begun = runs.begun(folder / PLANS)
-    return begun[-1].plan.dump if begun else None
-
-
-def _read_json(path: Path) -> Any:
-    """What a JSON file says; a `ValueError` for what JSON has no words for, such as NaN."""
     text = path.read_text(encoding="utf-8")
     try:
         return json.loads(text, parse_constant=_finite, parse_float=_finite)
@@ -422,11 +372,3 @@ def _holds(path: Path, text: str) -> bool:
         return path.read_bytes() == text.encode(errors="backslashreplace")
     except OSError:
         return False
-
-
-def _remove(paths: Iterable[Path]) -> None:
-    for path in list(paths):
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise ResultsError(f"cannot remove {path}: {error.strerror}") from error

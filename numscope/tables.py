@@ -227,15 +227,19 @@ def order(row: Row | LayerRow) -> tuple[tuple[bool, Any], ...]:
     return tuple((value is None, 0 if value is None else value) for value in values)
 
 
-def write_csv(path: Path, rows: Iterable[_R], kind: type[_R]) -> None:
+def write_csv(
+    path: Path, rows: Iterable[_R], kind: type[_R], confirm: Callable[[], object] = lambda: None
+) -> None:
     """Write rows of one kind, with a header, by rename into a folder that is there; none is kept.
+
+    `confirm` is as for `writing.replacing`.
 
     Raises
     ------
     ResultsError
         If the file cannot be written.
     """
-    with replacing(path, durable=True, inside=path.parent) as file:
+    with replacing(path, durable=True, inside=path.parent, confirm=confirm) as file:
         write = csv.writer(_Lines(lambda line: file.write(line.encode(errors=_SURROGATES))))
         write.writerow(_COLUMNS[kind])
         write.writerows(map(_VALUES[kind], rows))

@@ -9,11 +9,11 @@ import os
 import socket
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from numscope.errors import ResultsError
 
@@ -24,7 +24,11 @@ _STALE_SECONDS = 3600.0
 
 @contextmanager
 def replacing(
-    path: Path, *, durable: bool = False, inside: Path | None = None
+    path: Path,
+    *,
+    durable: bool = False,
+    inside: Path | None = None,
+    confirm: Callable[[], object] = lambda: None,
 ) -> Iterator[BinaryIO]:
     """A file to write to, which takes the place of `path` at the end; its folder is made.
 
@@ -38,6 +42,8 @@ def replacing(
         Whether to wait until it is on the disk, so that it survives the loss of the machine.
     inside
         A folder that must be there already: only folders in it are made.
+    confirm
+        Called at the last moment before the file takes its place; what it raises keeps it from it.
 
     Raises
     ------
@@ -54,6 +60,7 @@ def replacing(
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
+        confirm()
         partial.replace(path)
     except OSError as error:
         _discard(partial)
@@ -81,30 +88,28 @@ def gone(folder: Path) -> str:
     )
 
 
-def write_text(path: Path, text: str, *, durable: bool = False, inside: Path | None = None) -> None:
+def write_text(path: Path, text: str, **options: Any) -> None:
     r"""Write a text file; surrogates, from names that are no text, as `\udcff`.
 
-    `durable` and `inside` are as for `replacing`.
+    The options are as for `replacing`.
 
     Raises
     ------
     ResultsError
         If it cannot be written.
     """
-    write_bytes(path, text.encode(errors="backslashreplace"), durable=durable, inside=inside)
+    write_bytes(path, text.encode(errors="backslashreplace"), **options)
 
 
-def write_bytes(
-    path: Path, content: bytes, *, durable: bool = False, inside: Path | None = None
-) -> None:
-    """Write a file; `durable` and `inside` are as for `replacing`.
+def write_bytes(path: Path, content: bytes, **options: Any) -> None:
+    """Write a file; the options are as for `replacing`.
 
     Raises
     ------
     ResultsError
         If it cannot be written; no partial file is left.
     """
-    with replacing(path, durable=durable, inside=inside) as file:
+    with replacing(path, **options) as file:
         file.write(content)
 
 

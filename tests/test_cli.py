@@ -22,13 +22,13 @@ import pytest
 from rich.console import Console
 
 import numscope
-from numscope import Recipe, dumps, options, stopping, streams, tables
-from numscope import results as results_module
+from numscope import Recipe, claims, dumps, options, stopping, streams, tables
 from numscope.catalogue import NAMED, family
 from numscope.cli import cli, run
 from numscope.commands import answering
 from numscope.measure import ErrorSums
 from numscope.recipe_pages import recipe_table
+from numscope.results import Results
 from numscope.tables import LayerRow, Row
 from numscope.written import fields_text
 from tests.examples import REPOSITORY, SMALL_RUN, Call, gradient, layer_rows, row, save_dump
@@ -508,13 +508,13 @@ def test_a_dump_of_nothing_but_bad_files_is_nothing_done(call: Call, folder: Pat
 def test_files_that_all_vanish_after_the_scan_are_nothing_done(
     call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim = results_module.claim
+    claim = claims.claim
 
-    def lose_the_dump(*arguments: Any, **options: Any) -> results_module.Results:
+    def lose_the_dump(*arguments: Any, **options: Any) -> Results:
         shutil.rmtree(folder / "dump")
         return claim(*arguments, **options)
 
-    monkeypatch.setattr(results_module, "claim", lose_the_dump)
+    monkeypatch.setattr(claims, "claim", lose_the_dump)
     code, out, err = call("analyze", "dump", "--no-charts")
     assert (code, out) == (1, "")
     assert err.splitlines()[-2:] == [

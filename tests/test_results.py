@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from numscope import runs
+from numscope.claims import claim, opened
 from numscope.errors import ResultsError
 from numscope.parts import part_name
-from numscope.results import Results, claim, opened
+from numscope.results import Results
 from numscope.runs import RunPlan
 from numscope.shards import Shard
 from tests.examples import layer_rows, row
@@ -295,6 +297,37 @@ def test_parts_of_other_files_are_known_by_their_names(tmp_path: Path) -> None:
     results.forget_parts(results.other_parts(but=["rank1/a.safetensors", "new.npy"]))
     (kept,) = results.parts.iterdir()
     assert kept.read_text() == "rank1/a.safetensors"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda results: results.keep_tensors([row()]),
+        lambda results: results.keep_layers(layer_rows(row())),
+        lambda results: results.keep_run({}),
+        lambda results: results.keep_findings("a", "b"),
+        lambda results: results.keep_recipes("a"),
+        lambda results: results.keep_charts({"a.png": b"1"}),
+        lambda results: results.forget_charts(["mine.png"]),
+        lambda results: results.forget_parts([results.parts / "a.csv"]),
+        lambda results: results.forget(),
+    ],
+)
+def test_without_the_folder_nothing_in_it_is_changed(
+    change: Callable[[Results], object], tmp_path: Path
+) -> None:
+    for name in ("tensors.csv", "layers.csv", "report.html", "charts/mine.png", "parts/a.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+
+    def refuse() -> None:
+        raise ResultsError("it is another's")
+
+    before = _names(tmp_path)
+    with pytest.raises(ResultsError, match="it is another's"):
+        change(Results(tmp_path, refuse))
+    assert _names(tmp_path) == before
+    assert all((tmp_path / name).stat().st_size == 0 for name in before)
 
 
 def test_what_cannot_be_removed_is_named(tmp_path: Path) -> None:

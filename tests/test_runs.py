@@ -14,6 +14,7 @@ from numscope.errors import ResultsError
 from numscope.parts import Origin
 from numscope.runs import RunPlan
 from numscope.shards import Shard
+from numscope.together import whole_run
 
 FILES = tuple(Origin(f"step_{n}.npy", n, 10**18 + n, "0" * 24, 100 + n) for n in range(6))
 PLAN = RunPlan(
@@ -66,7 +67,7 @@ def test_shards_that_found_the_same_dump_share_a_plan(tmp_path: Path) -> None:
     assert sorted(each.shard for each in found) == shards
     assert {each.plan.command[-1] for each in found} == {str(each) for each in shards}
     assert len({id(each.plan.files) for each in found}) == 1
-    assert runs.whole(tmp_path).plan.files == FILES
+    assert whole_run(tmp_path).plan.files == FILES
 
 
 @pytest.mark.parametrize("content", [b"", b'"abc"', b"{}", b"7", b"["])
@@ -76,7 +77,7 @@ def test_a_damaged_plan_has_not_begun_and_is_replaced(content: bytes, tmp_path: 
     plan.write_bytes(content)
     assert runs.begun(tmp_path) == []
     with pytest.raises(ResultsError, match="there is nothing to merge"):
-        runs.whole(tmp_path)
+        whole_run(tmp_path)
     _begin(tmp_path, Shard())
     assert len(runs.begun(tmp_path)) == 1
 
@@ -102,7 +103,7 @@ def test_what_cannot_be_read_is_no_run_that_has_not_begun(name: str, tmp_path: P
     # As good as a folder that must not be read, also for the superuser.
     (path.write_text if path == folder else lambda _: path.mkdir())("")
     with pytest.raises(ResultsError, match=rf"^{path} cannot be read: (Is|Not) a directory$"):
-        runs.whole(folder)
+        whole_run(folder)
 
 
 def test_plans_that_nobody_uses_are_forgotten_in_time(tmp_path: Path) -> None:
@@ -137,7 +138,7 @@ def test_shards_of_two_dumps_are_refused(tmp_path: Path) -> None:
     _begin(tmp_path, Shard(2, 2), plan=replace(PLAN, dump="/other"))
     _order(tmp_path, Shard(1, 2), Shard(2, 2))
     with pytest.raises(ResultsError) as caught:
-        runs.whole(tmp_path)
+        whole_run(tmp_path)
     assert str(caught.value) == (
         "shard 1/2 was run on /dump, shard 2/2 on /other: run all shards on the same dump"
     )
@@ -158,7 +159,7 @@ def test_shards_with_different_options_are_refused(
     _begin(tmp_path, Shard(2, 2), plan=replace(PLAN, settings=second))
     _order(tmp_path, Shard(1, 2), Shard(2, 2))
     with pytest.raises(ResultsError, match=f"{message}: run the shards again"):
-        runs.whole(tmp_path)
+        whole_run(tmp_path)
 
 
 # A dump that changes between the shards.
@@ -171,7 +172,7 @@ def test_what_the_last_shard_found_is_the_dump(tmp_path: Path) -> None:
     _begin(tmp_path, Shard(2, 3), plan=replace(PLAN, files=FILES[:4], problems=before))
     _begin(tmp_path, Shard(3, 3), plan=replace(PLAN, files=FILES[1:3] + FILES[5:], problems=now))
     _order(tmp_path, Shard(1, 3), Shard(2, 3), Shard(3, 3))
-    run = runs.whole(tmp_path)
+    run = whole_run(tmp_path)
     assert run.plan.files == FILES[1:3] + FILES[5:]
     assert run.plan.problems == now
     message = "was no longer in the dump when shard 3/3 began: its rows are left out"
@@ -182,5 +183,5 @@ def test_of_a_dump_that_only_grows_nothing_is_gone(tmp_path: Path) -> None:
     _begin(tmp_path, Shard(2, 2), plan=replace(PLAN, files=FILES[:4]))
     _begin(tmp_path, Shard(1, 2))
     _order(tmp_path, Shard(2, 2), Shard(1, 2))
-    run = runs.whole(tmp_path)
+    run = whole_run(tmp_path)
     assert (run.plan.files, run.gone) == (FILES, ())

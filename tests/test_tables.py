@@ -320,6 +320,22 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         writing.write_text(tmp_path / "file" / "a.csv", "")
 
 
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_file_is_whole_when_it_is_asked_whether_it_may_take_its_place(
+    durable: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "a"
+    path.write_text("old")
+    seen: list[str] = []
+
+    def look() -> None:
+        (partial,) = tmp_path.glob(".a.*")
+        seen.extend([path.read_text(), partial.read_text()])
+
+    writing.write_text(path, "new", durable=durable, confirm=look)
+    assert (seen, path.read_text()) == (["old", "new"], "new")
+
+
 def test_what_a_link_points_to_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "a.csv").write_text("old")

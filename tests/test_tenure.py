@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from numscope import analysis, gallery, merging, parts, runs, tenure
+from numscope import analysis, batches, gallery, merging, parts, runs, tenure
 from numscope.cli import run
 from numscope.errors import ResultsError
 from numscope.parts import Origin
+from numscope.results import Results
 from numscope.runs import RunPlan
 from numscope.shards import Shard
 from numscope.tenure import Tenure
@@ -114,6 +115,14 @@ def test_what_is_amended_began_when_it_did(tmp_path: Path) -> None:
     assert (first.plan, first.shard, last.shard) == (more, Shard(1, 2), Shard(2, 2))
     runs.amend(tmp_path / "plans", more, Shard(1, 3))
     assert len(runs.begun(tmp_path / "plans")) == 2
+
+
+def test_the_advice_after_a_stop_promises_nothing_of_a_folder_that_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    batch = batches.begin(Results(tmp_path / "out"), replace(PLAN, files=()), [], Shard())
+    assert "the same command goes on from there" in batch.advice()
+    shutil.rmtree(tmp_path / "out")
+    assert batch.advice().startswith(f"{tmp_path}/out was removed or moved away meanwhile; put it")
 
 
 # Runs.

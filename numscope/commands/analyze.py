@@ -127,10 +127,10 @@ def analyze(
       numscope analyze dumps/ --engine dask --scheduler tcp://node7:8786
     """
     from numscope import batches, parts, stacks, workers
+    from numscope.claims import claim
     from numscope.dumps.folders import absolute
     from numscope.growing import Growing
     from numscope.plans import Selection, chosen, plan, schemes, settings
-    from numscope.results import claim
     from numscope.runs import RunPlan
     from numscope.streaming import warm_up
 
@@ -177,15 +177,7 @@ def analyze(
                 _end_shard(log, run, failed)
             else:
                 merged = run.merge(hands, log)
-                publish(
-                    log,
-                    results,
-                    run.plan,
-                    merged,
-                    run.tenure,
-                    has_charts=not no_charts,
-                    fresh=fresh,
-                )
+                publish(log, run.results, run.plan, merged, has_charts=not no_charts, fresh=fresh)
 
 
 def _end_shard(log: Log, run: Batch, failed: Sequence[Problem]) -> None:

@@ -29,16 +29,16 @@ def merge(results: Path, *, no_charts: bool, log_json: bool, quiet: bool, verbos
       numscope merge
       numscope merge results --no-charts
     """
-    from numscope import runs
+    from numscope.claims import opened
     from numscope.merging import merge as merge_parts
-    from numscope.results import opened
     from numscope.tenure import Tenure
+    from numscope.together import absent, whole_run
 
     with working(quiet=quiet, verbose=verbose, log_json=log_json) as (log, _):
         folder = opened(results)
-        run = runs.whole(folder.plans)
-        tenure = Tenure(folder.plans, run.plan, run.shard)
-        merged = merge_parts(folder, run.plan.files, tenure.confirm)
-        problems = runs.absent(run, merged.missing)
+        run = whole_run(folder.plans)
+        folder = replace(folder, confirm=Tenure(folder.plans, run.plan, run.shard).confirm)
+        merged = merge_parts(folder, run.plan.files)
+        problems = absent(run, merged.missing)
         merged = replace(merged, missing=[], problems=[*merged.problems, *problems])
-        publish(log, folder, run.plan, merged, tenure, gone=run.gone, has_charts=not no_charts)
+        publish(log, folder, run.plan, merged, gone=run.gone, has_charts=not no_charts)

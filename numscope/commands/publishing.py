@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from numscope.merging import Merged
     from numscope.results import Results
     from numscope.runs import RunPlan
-    from numscope.tenure import Tenure
 
 
 def publish(
@@ -30,7 +29,6 @@ def publish(
     results: Results,
     plan: RunPlan,
     merged: Merged,
-    tenure: Tenure,
     *,
     gone: Sequence[Problem] = (),
     has_charts: bool,
@@ -40,8 +38,6 @@ def publish(
 
     Parameters
     ----------
-    tenure
-        Whether the folder is still this run's.
     gone
         What is told of files that are not in the plan; their parts are kept all the same.
 
@@ -84,7 +80,6 @@ def publish(
     problems += _not_ours(results.folder / CHARTS, foreign)
     drawn = {name: content for name, content in drawn.items() if name not in foreign}
     log.problems(problems, RUN)
-    tenure.confirm()
     results.forget_parts(left)
     results.forget_leftovers()
     results.keep_findings(text(found, charts), to_csv(found))
@@ -95,7 +90,6 @@ def publish(
     results.keep_run({**plan.facts, "finished": False, "charts": known})
     pictures = results.keep_charts(drawn)
     results.forget_charts(name for name in listed if name not in drawn)
-    tenure.confirm()
     results.keep_run(
         {
             **plan.facts,

@@ -23,8 +23,8 @@ def reading(folder: Path, *, quiet: bool) -> Results:
     ResultsError
         If the folder leads nowhere.
     """
+    from numscope.claims import opened
     from numscope.console import literal
-    from numscope.results import opened
 
     results = opened(folder)
     if results.is_unfinished and not quiet:
