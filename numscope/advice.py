@@ -14,7 +14,7 @@ from typing import Any, Literal
 from numscope import json_text
 from numscope.errors import UsageError
 from numscope.findings.finding import BEST, least_difference
-from numscope.rules import Rule
+from numscope.rules import MetricRule
 from numscope.standings import Standing
 from numscope.tables import csv_text
 
@@ -23,7 +23,7 @@ Per = Literal["step", "run"]
 
 #: What must be kept too, unless a rule that is about the same speaks of it: infinite values and
 #: NaN, into which finite ones were turned, are left out of all other metrics.
-_NO_OVERFLOW = Rule("overflow<=0", "overflow", "<=", 0.0)
+_NO_OVERFLOW = MetricRule("overflow<=0", "overflow", "<=", 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Point:
         Where; tokens and step are `None` for the whole run.
     """
 
-    rule: Rule
+    rule: MetricRule
     value: float
     excess: float
     is_kept: bool
@@ -83,7 +83,7 @@ class Trial:
     tile: str
     bits: float
     layers: tuple[int | None, ...]
-    tolerance: tuple[Rule, ...]
+    tolerance: tuple[MetricRule, ...]
     points: tuple[Point, ...]
 
     @property
@@ -128,7 +128,7 @@ class Advice:
     keeping: tuple[str, ...]
 
 
-def trials(standings: Iterable[Standing], tolerance: Sequence[Rule], per: Per) -> list[Trial]:
+def trials(standings: Iterable[Standing], tolerance: Sequence[MetricRule], per: Per) -> list[Trial]:
     """Every recipe, held against the tolerance in each layer and kind that it is about.
 
     What no value is known of, such as the distortion of nothing but zeros, keeps nothing and breaks
@@ -150,7 +150,7 @@ def trials(standings: Iterable[Standing], tolerance: Sequence[Rule], per: Per) -
         If a rule is about nothing, or about no value that is known: it would seem to be kept.
     """
     found = []
-    used: set[Rule] = set()
+    used: set[MetricRule] = set()
     for each in standings:
         own = [rule for rule in tolerance if rule.matches(each)]
         if not own:
@@ -242,7 +242,7 @@ def to_csv(found: Iterable[Advice]) -> str:
     return csv_text([[*heads, *metrics], *lines])
 
 
-def _hardest(rule: Rule, standing: Standing, per: Per) -> Point | None:
+def _hardest(rule: MetricRule, standing: Standing, per: Per) -> Point | None:
     """Where the rule is hardest to keep, `None` if no value is known."""
     records = standing.rows if per == "step" else (standing.sums,)
     known = [each for each in records if not math.isnan(getattr(each, rule.metric))]
@@ -262,7 +262,7 @@ def _hardest(rule: Rule, standing: Standing, per: Per) -> Point | None:
 
 def _joined(own: Sequence[Trial]) -> Trial:
     """One recipe's trials in several layers as one, with the hardest point of each rule."""
-    hardest: dict[Rule, Point] = {}
+    hardest: dict[MetricRule, Point] = {}
     for point in (point for trial in own for point in trial.points):
         known = hardest.get(point.rule)
         if known is None or point.excess > known.excess:

@@ -70,16 +70,24 @@ def print_findings(
     has_recipe = len({each.recipe for each in charts}) > 1
     for i, each in enumerate(findings[:most], start=1):
         line = named(each, has_recipe=has_recipe)
-        print_plain(console, f"{i}. {line}" if len(findings) > 1 else line)
+        print_sentence(console, f"{i}. {line}" if len(findings) > 1 else line)
     more = len(findings[most:]) if most is not None else 0
     if more:
         print_plain(console, f"{more:,} more{f' in {listed}' if listed else _ALL_SHOWN}")
 
 
 def print_lines(console: Console, lines: Iterable[str]) -> None:
-    """Print each line as it is."""
+    """Print each line, as a sentence."""
     for line in lines:
-        print_plain(console, line)
+        print_sentence(console, line)
+
+
+def print_sentence(console: Console, text: str) -> None:
+    """Print a sentence: on a terminal no word is broken, elsewhere it is one line."""
+    if console.is_terminal:
+        console.print(Text(_literal(console, text)), overflow="fold")
+    else:
+        print_plain(console, text)
 
 
 def print_plain(console: Console, text: str) -> None:

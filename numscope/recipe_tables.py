@@ -12,7 +12,7 @@ from rich.text import Text
 
 from numscope import amounts
 from numscope.advice import alike
-from numscope.console import folded, grid, print_plain, print_table
+from numscope.console import folded, grid, print_plain, print_sentence, print_table
 from numscope.findings import is_lossless
 from numscope.findings.finding import at
 from numscope.scores import METRICS
@@ -58,7 +58,7 @@ def print_scores(console: Console, scores: Sequence[Score]) -> None:
     for score in scores:
         if score.overflow_count:
             values = amounts.counted(score.overflow_count, "finite value")
-            print_plain(
+            print_sentence(
                 console,
                 f"{score.recipe} makes {values} of {score.kind} infinite or NaN,"
                 " which distortion and SQNR leave out.",
@@ -124,7 +124,7 @@ def print_advice(
     print_table(console, _use_table(rows, ("bits", *columns), console.width))
     for trial in best:
         if trial.missed:
-            print_plain(console, _missed(trial, trial.missed))
+            print_sentence(console, _missed(trial, trial.missed))
 
 
 def print_uniform(console: Console, found: Sequence[Advice]) -> None:
@@ -135,7 +135,7 @@ def print_uniform(console: Console, found: Sequence[Advice]) -> None:
         if len(best.layers) > 1
     ]
     if words:
-        print_plain(console, f"One recipe for all layers: {', '.join(words)}.")
+        print_sentence(console, f"One recipe for all layers: {', '.join(words)}.")
 
 
 def _use_cells(trial: Trial, columns: Iterable[str]) -> list[str]:

@@ -42,7 +42,7 @@ METRICS = LAYER_COLUMNS[LAYER_COLUMNS.index("count") :]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class MetricRule:
     """What must hold for a metric in all rows that match.
 
     Attributes
@@ -88,7 +88,7 @@ class Rule:
 class Outcome:
     """How one rule fared: how many rows it is about, those that break it, the first, the worst."""
 
-    rule: Rule
+    rule: MetricRule
     rows: int
     failures: int
     first: LayerRow | None
@@ -100,7 +100,7 @@ class Outcome:
         return self.failures == 0
 
 
-def parse(text: str, recipes: Sequence[str] = ()) -> Rule:
+def parse(text: str, recipes: Sequence[str] = ()) -> MetricRule:
     """The rule that is written so: a metric, in brackets what it is about, a comparison, a number.
 
     In brackets stand a kind, a tile, layers or one of `recipes` in any spelling, in any order.
@@ -133,10 +133,10 @@ def parse(text: str, recipes: Sequence[str] = ()) -> Rule:
         if name in where:
             raise UsageError(f"rule {text!r} names two of {name}: {where[name]} and {value}")
         where[name] = value
-    return Rule(text.strip(), match["metric"], match["sign"], limit, **where)
+    return MetricRule(text.strip(), match["metric"], match["sign"], limit, **where)
 
 
-def parse_all(text: str, recipes: Sequence[str] = ()) -> list[Rule]:
+def parse_all(text: str, recipes: Sequence[str] = ()) -> list[MetricRule]:
     """The rules that are written one after the other, with commas between them; as for `parse`.
 
     >>> [rule.text for rule in parse_all("mse<1, underflow[gradient,0-3]<=0.001")]
@@ -167,7 +167,7 @@ def read(path: Path) -> list[str]:
     return found
 
 
-def check(rule: Rule, rows: Sequence[LayerRow], x_name: XName = "tokens") -> Outcome:
+def check(rule: MetricRule, rows: Sequence[LayerRow], x_name: XName = "tokens") -> Outcome:
     """How the rule fares; rows whose value is not known (NaN) are none of its.
 
     Raises

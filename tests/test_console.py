@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from numscope.console import print_problems, print_written, summary
+from numscope.console import print_findings, print_problems, print_written, summary
 from numscope.dumps.refs import Kind, Problem, Scan, TensorRef
+from numscope.findings import Finding
 from numscope.inventory import scan_table, tensor_lines
 from numscope.series import Series, XName
 
@@ -179,6 +180,18 @@ def test_many_problems_of_one_sort_are_folded_and_others_are_not() -> None:
     assert lines[19] == "error: 19.pt: truncated after 19 bytes in 'layer19'"
     assert lines[20] == "error: 1,005 more like this, all listed in out/run.json"
     assert lines[21] == "error: z.npy: no such dtype"
+
+
+def test_no_word_of_a_finding_is_broken_on_a_terminal_and_no_line_in_a_pipe() -> None:
+    words = "gradients underflow (1,128): layer 12 peaks at 5,000 B tokens to 0.5, [b]so[/b] there"
+    finding = Finding(kind="peak", recipe="ling", sentence=words)
+    charts = [table("underflow", (0.1, 0.2))]
+    narrow, piped = terminal(30, is_piped=False), terminal(30)
+    print_findings(narrow, [finding], charts)
+    print_findings(piped, [finding], charts)
+    assert shown(piped) == [words]
+    assert max(map(len, shown(narrow))) <= 30
+    assert " ".join(shown(narrow)) == words
 
 
 def test_names_from_a_dump_are_shown_literally() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from numscope.errors import UsageError
 from numscope.measure import ErrorSums
-from numscope.rules import Rule, check, parse, read
+from numscope.rules import MetricRule, check, parse, read
 from numscope.tables import LayerRow
 from tests.examples import layer_rows, row
 
@@ -57,7 +57,7 @@ def rows(*shares: int) -> list[LayerRow]:
     ],
 )
 def test_a_rule_is_read(text: str, fields: dict[str, Any]) -> None:
-    assert parse(text, ["ling:1x*"]) == Rule(text=text.strip(), **fields)
+    assert parse(text, ["ling:1x*"]) == MetricRule(text=text.strip(), **fields)
 
 
 @pytest.mark.parametrize("word", ["ling:1x*", "LING:1X*", "fp8 : 1x*", "e4m3:1x*:float32"])
