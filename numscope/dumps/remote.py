@@ -16,13 +16,16 @@ from itertools import islice
 from typing import Any
 
 from numscope.dumps.sources import Stamp
-from numscope.errors import DumpError, NothingToDo
+from numscope.errors import CutShort, DumpError, NothingToDo
 
 #: So many bytes at the beginning of a file are asked for at once: most headers need no more.
 HEAD_BYTES = 1 << 15
 
 #: Of so many files.
 _HEADS_AT_ONCE = 64
+
+#: Protocols of file servers; object stores show a file when all of it is there.
+_PIECEWISE = frozenset(("ftp", "hdfs", "sftp", "smb", "ssh", "webhdfs"))
 
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")
 
@@ -67,6 +70,14 @@ class RemoteFolder:
             return _stamp_now(self._files, self._place(path))
         except DumpError:
             return None
+
+    def has_writer(self, path: str) -> bool:  # noqa: ARG002 (no server tells)
+        """Not that anybody knew."""
+        return False
+
+    def is_shared(self, path: str) -> bool:  # noqa: ARG002 (files of a server are alike)
+        """Whether files appear piece by piece."""
+        return not _PIECEWISE.isdisjoint(_names(self._files.protocol))
 
     def walk(self) -> tuple[RemoteFolder, list[str]]:
         """The folder (that of the file if this is one) and the paths of its files, sorted.
@@ -148,6 +159,11 @@ class RemoteSource:
         """
         return _stamp_now(self.files, self.place)
 
+    @property
+    def has_writer(self) -> bool:
+        """Not that anybody knew."""
+        return False
+
     def read_into(self, target: memoryview, offset: int) -> None:
         """Fill `target` from `offset` on.
 
@@ -175,7 +191,7 @@ class RemoteSource:
         except Exception as error:
             raise DumpError(f"cannot be read: {_words(error)}") from error
         if len(data) != stop - start:
-            raise DumpError("the file was cut short while being read")
+            raise CutShort("the file was cut short while being read")
         return data
 
 
@@ -191,6 +207,10 @@ def _connect(address: str) -> tuple[Any, str]:
     except (ImportError, ValueError) as error:
         raise NothingToDo(f"{address} cannot be read: {_words(error)}") from error
     return files, str(root)
+
+
+def _names(protocol: str | Sequence[str]) -> Sequence[str]:
+    return [protocol] if isinstance(protocol, str) else protocol
 
 
 def _stamp_now(files: Any, place: str) -> Stamp:
