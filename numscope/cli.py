@@ -14,7 +14,7 @@ from typing import TextIO
 
 import click
 
-from numscope import starting, streams
+from numscope import starting, stopping, streams
 from numscope.commands.advise import advise
 from numscope.commands.analyze import analyze
 from numscope.commands.answering import stop_writing
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # our threads are enough; NumPy reads this when imported
     starting.finish()
-    sys.exit(run(arguments))
+    stopping.leave(run(arguments))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
