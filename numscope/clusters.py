@@ -23,7 +23,7 @@ from numscope.errors import EngineError
 
 if TYPE_CHECKING:
     from distributed import Client, Future, as_completed
-    from tornado.ioloop import IOLoop
+    from distributed.utils import LoopRunner
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -195,7 +195,7 @@ def connected(
             dashboard_address=None,
             scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # any port that is free
             silence_logs=logging.CRITICAL,
-            loop=_loop_of_quiet_processes(),
+            loop=_runner_of_quiet_processes().loop,
         )
         with _closed(cluster), _closed(Client(cluster)) as client:
             yield Cluster(client, "this machine", say)
@@ -225,8 +225,8 @@ def _closed(closing: C) -> Iterator[C]:
             closing.close()
 
 
-def _loop_of_quiet_processes() -> IOLoop:
-    """A loop, running in a thread, whose processes hear no Ctrl-C and do not talk of their end.
+def _runner_of_quiet_processes() -> LoopRunner:
+    """A loop in a thread whose processes hear no Ctrl-C and do not talk of their end.
 
     They end with this process. Ctrl-C on a terminal is for all of its processes, and Python's say
     where it has met them.
@@ -244,8 +244,7 @@ def _loop_of_quiet_processes() -> IOLoop:
         runner.start()  # what a thread blocks, so do the threads and processes that it starts
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    loop: IOLoop = runner.loop
-    return loop
+    return runner
 
 
 async def _greet(address: str) -> None:

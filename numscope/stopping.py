@@ -55,7 +55,7 @@ class Stopping:
             The first time.
         """
         if self.stopped:
-            _exit(self.stopped.exit_code)
+            end(self.stopped.exit_code)
         self.stopped = Stopped(number)
         self._timer = threading.Timer(GRACE, self._end, (self.stopped,))
         self._timer.daemon = True
@@ -75,7 +75,7 @@ class Stopping:
 
     def _end(self, stopped: Stopped) -> None:
         self.speak(stopped)
-        _exit(stopped.exit_code)
+        end(stopped.exit_code)
 
 
 @contextmanager
@@ -103,18 +103,16 @@ def stoppable(say: Callable[[str], object]) -> Iterator[Stopping]:
             signal.signal(number, handler)
 
 
-def leave(code: int) -> NoReturn:
-    """End the process; after a signal at once, whatever libraries would like to do in the end."""
-    if code - _FROM_SIGNAL in _SIGNALS:
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(AttributeError, OSError, ValueError):  # there may be none, or no reader
-                stream.flush()
-        _exit(code)
-    sys.exit(code)
+def is_stop(code: int) -> bool:
+    """Whether this is the exit code of a command that a signal has stopped."""
+    return code - _FROM_SIGNAL in _SIGNALS
 
 
-def _exit(code: int) -> NoReturn:
-    """End the process, and those it has started with `multiprocessing`, which could be slow to."""
+def end(code: int) -> NoReturn:
+    """End the process at once, whatever libraries would like to do in the end.
+
+    With it end the processes that it has started with `multiprocessing`, which could be slow to.
+    """
     if "multiprocessing" in sys.modules:
         for child in sys.modules["multiprocessing"].active_children():
             with suppress(OSError):

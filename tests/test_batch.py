@@ -641,13 +641,19 @@ def test_a_signal_that_is_lost_in_foreign_code_stops_in_time_all_the_same() -> N
     assert time.monotonic() - begin < 10
 
 
-def test_a_process_that_was_stopped_does_not_wait_for_what_libraries_do_in_the_end() -> None:
-    waits = (
-        "import atexit, time; from numscope.stopping import leave\n"
-        "atexit.register(time.sleep, 60); print('said', end=''); leave(143)"
-    )
+_WAITS_IN_THE_END = """
+import atexit, signal, time
+from numscope import cli, dumps
+dumps.scan = lambda *_, **__: signal.raise_signal(signal.SIGTERM)
+atexit.register(time.sleep, 60)
+print("said", end="")
+cli.main(["scan", "."])
+"""
+
+
+def test_a_run_that_was_stopped_does_not_wait_for_what_libraries_do_in_the_end() -> None:
     ended = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", waits],
+        [sys.executable, "-c", _WAITS_IN_THE_END],
         check=False,
         capture_output=True,
         text=True,
@@ -655,3 +661,4 @@ def test_a_process_that_was_stopped_does_not_wait_for_what_libraries_do_in_the_e
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
     )
     assert (ended.returncode, ended.stdout) == (143, "said")
+    assert ended.stderr == "numscope: stopped by SIGTERM\n"

@@ -15,6 +15,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
+from numscope.dumps.servers import server_of
 from numscope.dumps.sources import Stamp
 from numscope.errors import CutShort, DumpError, NothingToDo
 
@@ -42,6 +43,7 @@ class RemoteFolder:
     def __init__(self, address: str) -> None:
         self.name = address.rstrip("/")
         self._files, self._root = _connect(address)
+        self._server = server_of(self._files)
         self._stamps: dict[str, Stamp] = {}
         self._heads: dict[str, bytes] = {}
 
@@ -91,7 +93,7 @@ class RemoteFolder:
         """
         try:
             self._files.invalidate_cache()
-            found = self._files.find(self._root, detail=True)
+            found = self._server.ask("find", self._root, detail=True)
             stamps = {place: _stamp(info) for place, info in found.items()}
         except Exception as error:
             raise NothingToDo(f"{self.name} cannot be listed: {_words(error)}") from error
@@ -112,7 +114,8 @@ class RemoteFolder:
         later = (each for each in self._stamps if each >= path and each.endswith(suffix))
         paths = list(islice(later, _HEADS_AT_ONCE))
         try:
-            heads = self._files.cat_ranges(
+            heads = self._server.ask(
+                "cat_ranges",
                 [self._place(each) for each in paths],
                 [0] * len(paths),
                 [min(HEAD_BYTES, self._stamps[each].size) for each in paths],
@@ -187,7 +190,8 @@ class RemoteSource:
 
     def _read(self, start: int, stop: int) -> bytes:
         try:
-            data: bytes = self.files.cat_file(self.place, start=start, end=stop)
+            ask = server_of(self.files).ask
+            data: bytes = ask("cat_file", self.place, start=start, end=stop)
         except Exception as error:
             raise DumpError(f"cannot be read: {_words(error)}") from error
         if len(data) != stop - start:
@@ -216,7 +220,7 @@ def _names(protocol: str | Sequence[str]) -> Sequence[str]:
 def _stamp_now(files: Any, place: str) -> Stamp:
     try:
         files.invalidate_cache(files._parent(place))  # noqa: SLF001 (fsspec has no other name)
-        return _stamp(files.info(place))
+        return _stamp(server_of(files).ask("info", place))
     except Exception as error:
         raise DumpError(f"cannot be read: {_words(error)}") from error
 
