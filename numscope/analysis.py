@@ -17,6 +17,7 @@ from numscope import dumps, streaming, tables
 from numscope.dumps import Kind, Problem
 from numscope.engines import Threads
 from numscope.errors import DumpError, EngineError
+from numscope.growing import Growing
 from numscope.outcomes import FileResult, believed, unread
 from numscope.plans import DEFAULT_KINDS, FileWork, Selection, plan, schemes
 from numscope.recipes import Recipe, Tile
@@ -80,6 +81,7 @@ def analyze(
         For each file or tensor that could not be read.
     """
     found = dumps.scan(dump, **scan_options)
+    growing = Growing(found)
     selection = Selection(
         tuple(kinds),
         None if layers is None else frozenset(layers),
@@ -92,7 +94,7 @@ def analyze(
     with Threads(jobs or usable_cpus()) as engine:
         results = list(measure_files(work, engine.map, while_reading=engine.while_reading))
     problems = [
-        *found.problems,
+        *growing.settled(),
         *remarks,
         *(each for result in results for each in result.problems),
     ]

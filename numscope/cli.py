@@ -10,11 +10,12 @@ import os
 import select
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TextIO
 
 import click
 
-from numscope import starting, streams
+from numscope import starting, stopping, streams
 from numscope.batch_options import wants_json
 from numscope.commands.advise import advise
 from numscope.commands.analyze import analyze
@@ -71,7 +72,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # our threads are enough; NumPy reads this when imported
     starting.finish()
-    sys.exit(run(arguments))
+    code = run(arguments)
+    if stopping.is_stop(code):
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(AttributeError, OSError, ValueError):  # there is none, or no reader
+                stream.flush()
+        stopping.end(code)
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

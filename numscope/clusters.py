@@ -9,20 +9,34 @@ import asyncio
 import json
 import logging
 import math
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
+from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from numscope.errors import EngineError
 
 if TYPE_CHECKING:
     from distributed import Client, Future, as_completed
+    from distributed.utils import LoopRunner
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+
+class _Closing(Protocol):
+    """What is to be closed in the end."""
+
+    def close(self) -> object:
+        """Close it."""
+
+
+C = TypeVar("C", bound=_Closing)
 
 #: Seconds that a scheduler has to answer.
 _PATIENCE = 6.0
@@ -174,17 +188,16 @@ def connected(
         scheduler = _address_in(scheduler_file)
     if scheduler is None:
         processes, threads = nprocesses_nthreads(jobs)
-        with (
-            LocalCluster(
-                n_workers=processes,
-                threads_per_worker=threads,
-                memory_limit=None,
-                dashboard_address=None,
-                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # any port that is free
-                silence_logs=logging.CRITICAL,
-            ) as cluster,
-            Client(cluster) as client,
-        ):
+        cluster = LocalCluster(
+            n_workers=processes,
+            threads_per_worker=threads,
+            memory_limit=None,
+            dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # any port that is free
+            silence_logs=logging.CRITICAL,
+            loop=_runner_of_quiet_processes().loop,
+        )
+        with _closed(cluster), _closed(Client(cluster)) as client:
             yield Cluster(client, "this machine", say)
         return
     try:
@@ -192,8 +205,46 @@ def connected(
         client = Client(scheduler, timeout=_PATIENCE)
     except Exception as error:  # whatever listens there may answer anything
         raise EngineError(f"no Dask scheduler answers at {scheduler}") from error
-    with client:
+    with _closed(client):
         yield Cluster(client, scheduler, say)
+
+
+@contextmanager
+def _closed(closing: C) -> Iterator[C]:
+    """Close it in the end, unless the process is to end, which must not wait for that."""
+    is_ending = False
+    try:
+        yield closing
+    except (Exception, GeneratorExit):
+        raise
+    except BaseException:
+        is_ending = True
+        raise
+    finally:
+        if not is_ending:
+            closing.close()
+
+
+def _runner_of_quiet_processes() -> LoopRunner:
+    """A loop in a thread whose processes hear no Ctrl-C and do not talk of their end.
+
+    They end with this process. Ctrl-C on a terminal is for all of its processes, and Python's say
+    where it has met them.
+    """
+    from distributed.utils import LoopRunner  # noqa: PLC0415 (an extra)
+
+    sys.warnoptions.append("ignore:resource_tracker:UserWarning")
+    try:
+        resource_tracker.ensure_running()  # with the options of now
+    finally:
+        sys.warnoptions.pop()
+    runner = LoopRunner()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        runner.start()  # what a thread blocks, so do the threads and processes that it starts
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return runner
 
 
 async def _greet(address: str) -> None:

@@ -22,7 +22,16 @@ class UnsupportedRecipe(NumscopeError):
 
 
 class DumpError(NumscopeError):
-    """A dump file or a tensor in it that cannot be read: damaged, refused or unsupported."""
+    """A dump file or a tensor in it that cannot be read: damaged, refused or unsupported.
+
+    `opened` is the stamp that the file had when it was opened, if it was.
+    """
+
+    opened: tuple[int, int] | None = None
+
+
+class CutShort(DumpError):
+    """A dump file that ends before all that it announces: damaged, or not written to its end."""
 
 
 class NotOpened(DumpError):

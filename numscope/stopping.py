@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import NoReturn
 
 #: Seconds from the signal to the end, whatever the process is waiting for.
 GRACE = 1.5
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+#: Added to the signal's number it is the exit code, as shells have it.
+_FROM_SIGNAL = 128
 
 
 class Stopped(BaseException):
@@ -26,7 +30,7 @@ class Stopped(BaseException):
     def __init__(self, number: int) -> None:
         name = signal.Signals(number).name
         super().__init__("interrupted" if number == signal.SIGINT else f"stopped by {name}")
-        self.exit_code = 128 + number
+        self.exit_code = _FROM_SIGNAL + number
 
 
 class Stopping:
@@ -51,7 +55,7 @@ class Stopping:
             The first time.
         """
         if self.stopped:
-            os._exit(self.stopped.exit_code)
+            end(self.stopped.exit_code)
         self.stopped = Stopped(number)
         self._timer = threading.Timer(GRACE, self._end, (self.stopped,))
         self._timer.daemon = True
@@ -71,7 +75,7 @@ class Stopping:
 
     def _end(self, stopped: Stopped) -> None:
         self.speak(stopped)
-        os._exit(stopped.exit_code)
+        end(stopped.exit_code)
 
 
 @contextmanager
@@ -81,10 +85,36 @@ def stoppable(say: Callable[[str], object]) -> Iterator[Stopping]:
     if threading.current_thread() is not threading.main_thread():
         yield stopping
         return
+    hook = sys.unraisablehook
+
+    def overhear(lost: sys.UnraisableHookArgs) -> None:
+        # Who is called by C code cannot raise: the process goes on until its time is over.
+        if not isinstance(lost.exc_value, Stopped):
+            hook(lost)
+
     before = {number: signal.signal(number, stopping.receive) for number in _SIGNALS}
+    sys.unraisablehook = overhear
     try:
         yield stopping
     finally:
         stopping.calm()
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def is_stop(code: int) -> bool:
+    """Whether this is the exit code of a command that a signal has stopped."""
+    return code - _FROM_SIGNAL in _SIGNALS
+
+
+def end(code: int) -> NoReturn:
+    """End the process at once, whatever libraries would like to do in the end.
+
+    With it end the processes that it has started with `multiprocessing`, which could be slow to.
+    """
+    if "multiprocessing" in sys.modules:
+        for child in sys.modules["multiprocessing"].active_children():
+            with suppress(OSError):
+                child.kill()
+    os._exit(code)

@@ -716,3 +716,49 @@ def test_a_signal_stops_at_once_and_says_how_to_go_on(
         f"numscope: {said}; 4 of 5 dump files are finished and kept in {out}/parts;"
         " the same command goes on from there"
     )
+
+
+_IN_A_CALLBACK = """
+import ctypes, signal, sys, time
+from numscope.stopping import stoppable
+with stoppable(lambda text: print(text, file=sys.stderr, flush=True)) as stopping:
+    stopping.advice = lambda: "go on"
+    ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGTERM))()
+    time.sleep(60)
+"""
+
+
+def test_a_signal_that_is_lost_in_foreign_code_stops_in_time_all_the_same() -> None:
+    begin = time.monotonic()
+    ended = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", _IN_A_CALLBACK],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+    assert (ended.returncode, ended.stderr) == (143, "stopped by SIGTERM; go on\n")
+    assert time.monotonic() - begin < 10
+
+
+_WAITS_IN_THE_END = """
+import atexit, signal, time
+from numscope import cli, dumps
+dumps.scan = lambda *_, **__: signal.raise_signal(signal.SIGTERM)
+atexit.register(time.sleep, 60)
+print("said", end="")
+cli.main(["scan", "."])
+"""
+
+
+def test_a_run_that_was_stopped_does_not_wait_for_what_libraries_do_in_the_end() -> None:
+    ended = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", _WAITS_IN_THE_END],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+    assert (ended.returncode, ended.stdout) == (143, "said")
+    assert ended.stderr == "numscope: stopped by SIGTERM\n"

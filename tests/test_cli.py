@@ -1049,6 +1049,7 @@ def test_a_finding_says_whose_it_is_where_another_recipe_has_none(call: Call, fo
             for tokens in range(9)
         )
     )
+    (folder / "two").mkdir()
     tables.write_csv(folder / "two" / "layers.csv", rows, LayerRow)
     first = call("findings", "two").out.splitlines()[0]
     assert first.startswith("1. mx-e4m3: gradient (1,32): 9 values are clipped")

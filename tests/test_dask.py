@@ -10,10 +10,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -24,6 +24,15 @@ from tests.batches import contents, small_dump, start
 from tests.examples import REPOSITORY
 
 pytest.importorskip("distributed")
+psutil = pytest.importorskip("psutil")  # which it needs
+
+
+def _wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Wait until it holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "has not come about"
+        time.sleep(0.02)
 
 
 class Running(NamedTuple):
@@ -57,14 +66,21 @@ def cluster(tmp_path: Path) -> Iterator[Running]:
     scheduler = _begin("distributed.cli.dask_scheduler", "--scheduler-file", str(file), *options)
     workers = [_worker(file) for _ in range(2)]
     try:
-        deadline = time.monotonic() + 60
-        while not file.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        _wait_for(file.exists)
         yield Running(json.loads(file.read_text())["address"], file, scheduler, workers)
     finally:
         for process in (*workers, scheduler):
             process.kill()
             process.wait()
+
+
+@contextmanager
+def _watching(cluster: Running) -> Iterator[Any]:
+    """A client that asks what the cluster is at."""
+    from distributed import Client
+
+    with Client(cluster.address, set_as_default=False) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +103,7 @@ def test_a_cluster_makes_the_tables_that_threads_make_even_if_a_worker_dies(
     command = ["analyze", str(dump), "--no-charts", "--engine", "dask"]
     by_address = start(*command, "-o", tmp_path / "a", "--scheduler", cluster.address)
     parts = tmp_path / "a" / "parts"
-    deadline = time.monotonic() + 60
-    while not list(parts.glob("*.csv")) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    _wait_for(lambda: list(parts.glob("*.csv")))
     cluster.workers[0].send_signal(signal.SIGKILL)
     _, err = by_address.communicate(timeout=120)
     assert by_address.returncode == 0, err
@@ -118,30 +132,31 @@ def test_a_result_that_is_lost_with_its_worker_is_computed_anew(
         raise AssertionError(message)
 
     keeps_running, dies = cluster.workers
-    with connected(cluster.address, None, 1) as team:
+    with _watching(cluster) as client, connected(cluster.address, None, 1) as team:
+        _wait_for(lambda: len(client.nthreads()) == 2)
         found = team.map(os.path.dirname, [str(dump / "x")] * 12, instead)
-        first = next(found)  # the others are there soon, some of them on each worker
-        time.sleep(1)
+        first = next(found)
+        _wait_for(lambda: sum(map(len, client.has_what().values())) >= 11)
+        assert all(client.has_what().values())  # each worker holds some of the others
         keeps_running.send_signal(signal.SIGSTOP)
         dies.kill()
         dies.wait()
-        time.sleep(1)
-        threading.Timer(1, keeps_running.send_signal, [signal.SIGCONT]).start()
+        _wait_for(lambda: len(client.nthreads()) == 1)
+        keeps_running.send_signal(signal.SIGCONT)
         assert [first, *found] == [str(dump)] * 12
 
 
 def test_a_scheduler_that_goes_away_ends_the_run_which_then_goes_on(
     cluster: Running, dump: Path, tmp_path: Path, whole: dict[str, bytes]
 ) -> None:
-    for worker in cluster.workers:
-        worker.send_signal(signal.SIGSTOP)
     out = tmp_path / "out"
     command = ["analyze", dump, "-o", out, "--no-charts"]
-    process = start(*command, "--engine", "dask", "--scheduler", cluster.address)
-    deadline = time.monotonic() + 60
-    while not (out / "plans").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(3)
+    with _watching(cluster) as client:
+        _wait_for(lambda: len(client.nthreads()) == 2)
+        for worker in cluster.workers:
+            worker.send_signal(signal.SIGSTOP)
+        process = start(*command, "--engine", "dask", "--scheduler", cluster.address)
+        _wait_for(lambda: any(client.processing().values()))
     cluster.scheduler.kill()
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
@@ -166,7 +181,7 @@ def test_only_references_travel(dump: Path) -> None:
 
 
 def test_a_file_that_fails_is_tried_once_more_and_then_reported(dump: Path) -> None:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from numscope import dumps
     from numscope.analysis import measure_apart
@@ -346,3 +361,43 @@ def test_a_local_cluster_is_started_if_none_is_named(
     assert local.returncode == 0, err
     assert err.splitlines()[-1].startswith("12/12 files")
     assert contents(tmp_path) == whole
+
+
+# Being stopped.
+
+
+def _workers_of(process: subprocess.Popen[str]) -> list[Any]:
+    """The workers that the local cluster of a process has begun to start."""
+    own = psutil.Process(process.pid).children(recursive=True)
+    return [each for each in own if "multiprocessing.spawn" in " ".join(each.cmdline())]
+
+
+@pytest.mark.parametrize("moment", ["starting", "measuring"])
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [("SIGTERM", 143, "stopped by SIGTERM"), ("SIGINT", 130, "interrupted")],
+)
+def test_a_signal_stops_a_local_cluster_at_once_and_quietly(
+    moment: str, name: str, code: int, said: str, tmp_path: Path
+) -> None:
+    from tests.benchmarks.memory import write_hollow_dump
+
+    dump, out = small_dump(tmp_path / "dump", 4), tmp_path / "out"
+    write_hollow_dump(dump / "rank1" / "step_9.safetensors", 8192 * 10**6)
+    command = ["analyze", dump, "-o", out, "--no-charts", "--engine", "dask", "--jobs", 2]
+    process = start(*command, start_new_session=True)
+    _wait_for(lambda: len(_workers_of(process)) == 2)
+    if moment == "measuring":
+        _wait_for(lambda: len(list((out / "parts").glob("*.csv"))) == 4)
+    workers = _workers_of(process)
+    sent = time.monotonic()
+    os.killpg(process.pid, getattr(signal, name))  # as a terminal does, and many a scheduler
+    _, err = process.communicate(timeout=60)  # until nobody can say anything any more
+    assert time.monotonic() - sent < 2
+    assert process.returncode == code
+    count = 4 if moment == "measuring" else 0
+    assert err == (
+        f"numscope: {said}; {count} of 5 dump files are finished and kept in {out}/parts;"
+        " the same command goes on from there\n"
+    )
+    _wait_for(lambda: not any(each.is_running() for each in workers))

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import re
+import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from numscope import dumps
+from numscope import batches, dumps
 from numscope.cli import run
+from numscope.dumps import servers
 from numscope.dumps.remote import HEAD_BYTES
 from numscope.errors import DumpError, NothingToDo
-from tests.batches import contents, small_dump
-from tests.examples import gradient, save_dump
+from tests.batches import contents, small_dump, start
+from tests.examples import Call, gradient, save_dump
 
 fsspec = pytest.importorskip("fsspec")
 
@@ -144,13 +146,18 @@ def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 # A server.
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """The address of an S3 server in a process of its own."""
+class Server(NamedTuple):
+    """A server in a process of its own."""
+
+    address: str
+    process: subprocess.Popen[bytes]
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """An S3 server."""
     pytest.importorskip("s3fs")
     pytest.importorskip("moto.server")
-    import socket
-
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -164,34 +171,82 @@ def server() -> Iterator[str]:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}"
+        yield Server(f"http://127.0.0.1:{port}", process)
     finally:
         process.kill()
         process.wait()
 
 
-def test_a_dump_in_s3(
-    server: str, local: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _set_credentials(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     # As users set them; fsspec and its S3 client take them from the environment.
     credentials = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
-    environment = {**credentials, "AWS_ENDPOINT_URL": server, "AWS_DEFAULT_REGION": "us-east-1"}
+    environment = {
+        **credentials,
+        "AWS_ENDPOINT_URL": address,
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def bucket(server: Server, local: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a dump on that server, with what it takes to read it in the environment."""
+    _set_credentials(monkeypatch, server.address)
     upload = (
         "import sys, s3fs; files = s3fs.S3FileSystem(); files.mkdir('bucket');"
         "files.put(sys.argv[1], 'bucket/run/dump', recursive=True)"
     )
     subprocess.run([sys.executable, "-c", upload, str(local)], check=True)  # noqa: S603
-    command = [sys.executable, "-m", "numscope", "analyze", "s3://bucket/run/dump", "--no-charts"]
+    return "s3://bucket/run/dump"
+
+
+def test_a_dump_in_s3(bucket: str, local: Path, tmp_path: Path) -> None:
     for expected in ("4/4 files", "4 of 4 dump files were finished before"):
-        done = subprocess.run(  # noqa: S603
-            [*command, "-o", str(tmp_path / "there")],
-            check=False,
-            capture_output=True,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
-        )
-        assert (done.returncode, expected in done.stderr) == (0, True), done.stderr
+        process = start("analyze", bucket, "-o", tmp_path / "there", "--no-charts")
+        _, err = process.communicate(timeout=120)
+        assert (process.returncode, expected in err) == (0, True), err
     assert run(["analyze", str(local), "-o", str(tmp_path / "here"), "--no-charts", "-q"]) == 0
     assert contents(tmp_path / "here") == contents(tmp_path / "there")
+
+
+def test_a_server_that_falls_silent_costs_the_files_that_are_left_and_the_run_ends(
+    server: Server, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call
+) -> None:
+    monkeypatch.setattr(servers, "_ANSWER_SECONDS", 2.0)
+    monkeypatch.setattr(servers, "_SILENCE_SECONDS", 1.0)
+    monkeypatch.setattr("s3fs.S3FileSystem.cachable", False)  # the server's address is a new one
+    begin = batches.begin
+
+    def begin_and_fall_silent(*arguments: Any, **options: Any) -> batches.Batch:
+        server.process.send_signal(signal.SIGSTOP)
+        return begin(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batches, "begin", begin_and_fall_silent)
+        sent = time.monotonic()
+        code, _, err = call("analyze", bucket, "-o", tmp_path / "out", "--jobs", 1, "--no-charts")
+    assert time.monotonic() - sent < 30
+    assert code == 1  # nothing has been read
+    failures = [line for line in err.splitlines() if line.startswith("error: rank")]
+    assert len(failures) == 4
+    assert all(": cannot be read: " in line for line in failures)
+    assert sum("no answer within 2 s" in line for line in failures) >= 1
+    assert sum("the server has not answered for" in line for line in failures) >= 1
+
+
+def test_a_signal_stops_a_run_that_waits_for_a_silent_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("s3fs")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        _set_credentials(monkeypatch, f"http://127.0.0.1:{silent.getsockname()[1]}")
+        process = start("analyze", "s3://bucket/run", "-o", tmp_path / "out", "--no-charts")
+        silent.settimeout(60)
+        talk, _ = silent.accept()
+        with talk:
+            sent = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            _, err = process.communicate(timeout=60)
+    assert time.monotonic() - sent < 2
+    assert (process.returncode, err) == (143, "numscope: stopped by SIGTERM\n")

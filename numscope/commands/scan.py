@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -52,9 +53,11 @@ def scan(
       numscope scan dumps/ --pattern 'run/{step}/L{layer}_{kind}.npy' --json
     """
     from numscope import console, inventory, json_text
+    from numscope.growing import Growing
 
     with working(quiet=quiet, verbose=verbose) as (log, _):
         found = scanned(log, dump, **scan_options)
+        found = replace(found, problems=tuple(Growing(found).settled()))
         log.problems(found.problems)
         with answering() as answer:
             if as_json:

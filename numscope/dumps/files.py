@@ -155,6 +155,11 @@ class DumpFile(Mapping[Key, StoredArray]):
         """
         return self._file.stamp
 
+    @property
+    def has_writer(self) -> bool:
+        """Whether somebody is known to have the file open to write to it."""
+        return self._file.has_writer
+
     def close(self) -> None:
         """Close the file, if it is open. The tensors can no longer be read."""
         if not self._is_closed:
@@ -221,6 +226,10 @@ def open_if_known(
         found = _read_or_refuse(file, scratch, format_by_name(path), npy_dtype)
         if found is not None:
             dump = DumpFile(file, scratch, *found)
+    except DumpError as error:
+        error.opened = file.opened
+        raise
+    else:
         return dump
     finally:
         if dump is None:

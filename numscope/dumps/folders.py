@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from numscope.dumps.sources import OpenFile, Stamp, open_source, read_bytes, stamp_of
+from numscope.dumps.unfinished import is_shared
 from numscope.errors import DumpError
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+::?//")
@@ -40,6 +41,12 @@ class Folder(Protocol):
     def stamp(self, path: str) -> Stamp | None:
         """The stamp of a file that need not be readable, `None` if it is not there."""
 
+    def has_writer(self, path: str) -> bool:
+        """Whether somebody is known to have a file open to write to it."""
+
+    def is_shared(self, path: str) -> bool:
+        """Whether somebody may write to a file without this machine knowing."""
+
 
 class LocalFolder:
     """A folder of this machine."""
@@ -64,6 +71,24 @@ class LocalFolder:
     def stamp(self, path: str) -> Stamp | None:
         """The stamp of a file."""
         return stamp_of(self._root / path)
+
+    def has_writer(self, path: str) -> bool:
+        """Whether a process of this machine has a file open to write to it."""
+        try:
+            file = self.open(path)
+        except DumpError:
+            return False
+        try:
+            return file.has_writer
+        finally:
+            file.close()
+
+    def is_shared(self, path: str) -> bool:
+        """Whether other machines may write to a file."""
+        try:
+            return is_shared((self._root / path).stat().st_dev)
+        except OSError:
+            return False
 
 
 def folder_at(root: str | os.PathLike[str] | Folder) -> Folder:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from numscope.errors import DumpError
+from numscope.errors import CutShort, DumpError
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +74,13 @@ def refuse_disguise(head: bytes) -> None:
 
     Raises
     ------
+    CutShort
+        If it is empty.
     DumpError
         If it is one of the things that are often found instead.
     """
     if not head:
-        raise DumpError("is empty")
+        raise CutShort("is empty")
     start = head.lstrip().lower()
     for disguise in _DISGUISES:
         if start.startswith(disguise.prefixes):

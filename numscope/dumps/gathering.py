@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from numscope import amounts
 from numscope.dumps.contents import Remark
 from numscope.dumps.places import Identity
-from numscope.dumps.refs import Key, Problem, TensorRef, key_text
+from numscope.dumps.refs import Key, Problem, TensorRef, Unread, key_text
 from numscope.dumps.sources import Stamp
+from numscope.errors import CutShort, DumpError
 
 
 @dataclass(slots=True)
@@ -22,6 +23,7 @@ class Gathered:
     counts: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     foreign: set[str] = field(default_factory=set)
     stamps: dict[str, Stamp] = field(default_factory=dict)
+    unread: dict[str, Unread] = field(default_factory=dict)
     files: int = 0
     bytes: int = 0
 
@@ -29,11 +31,14 @@ class Gathered:
         """Note that something could not be read."""
         self.problems.append(Problem(where, message))
 
-    def add_unreadable(self, path: str, message: str, stamp: Stamp | None) -> None:
+    def add_unreadable(self, path: str, error: DumpError, stamp: Stamp | None) -> None:
         """Note that a file could not be read, and its state then: it may not be finished yet."""
-        self.add_failure(path, message)
+        self.add_failure(path, str(error))
         if stamp is not None:
-            self.stamps[path] = stamp
+            self._add_unread(path, Unread(path, stamp, isinstance(error, CutShort)))
+
+    def _add_unread(self, where: str, unread: Unread) -> None:
+        self.unread[_one_line(where)] = unread
 
     def add_foreign(self, where: str, message: str) -> None:
         """Note, once for each place, what is there instead of a dump."""
@@ -47,6 +52,8 @@ class Gathered:
             self.counts.setdefault(remark.message, []).append((path, remark.count))
             return
         where = path if remark.key is None else f"{path}:{key_text(remark.key)}"
+        if remark.failure and path in self.stamps:
+            self._add_unread(where, Unread(path, self.stamps[path]))
         self.problems.append(Problem(where, remark.message, failure=remark.failure))
 
     def add_alike(self, path: str, keys: Iterable[Key]) -> None:
@@ -71,5 +78,8 @@ class Gathered:
 
 def _in_one_line(problem: Problem) -> Problem:
     """Make spaces of line breaks, which names may contain."""
-    where, message = (" ".join(text.splitlines()) for text in (problem.where, problem.message))
-    return Problem(where, message, failure=problem.failure)
+    return replace(problem, where=_one_line(problem.where), message=_one_line(problem.message))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.splitlines())

@@ -18,7 +18,7 @@ from numscope.dumps.arrays import StoredArray, strided_array
 from numscope.dumps.contents import NOT_FLOATING, Contents, Opened, Remark
 from numscope.dumps.dtypes import FLOAT_TYPES
 from numscope.dumps.sources import Source, read_bytes
-from numscope.errors import DumpError
+from numscope.errors import CutShort, DumpError
 
 MAGIC = b"\x93NUMPY"
 HEADER_LIMIT = 1 << 16
@@ -88,6 +88,8 @@ def read_array(source: Source, npy_dtype: str | None) -> tuple[StoredArray | Non
 
     Raises
     ------
+    CutShort
+        If it ends before its last value.
     DumpError
         As `read_contents`.
     """
@@ -97,7 +99,7 @@ def read_array(source: Source, npy_dtype: str | None) -> tuple[StoredArray | Non
         return None, Remark(NOT_FLOATING, count=1)
     needed, available = math.prod(shape) * values.itemsize, source.size - start
     if needed > available:
-        raise DumpError(f"is cut short: {needed} bytes were announced, {available} are there")
+        raise CutShort(f"is cut short: {needed} bytes were announced, {available} are there")
     array = array_of(source, start, values, shape, is_fortran=is_fortran)
     message = _UNCERTAIN.get(str(descr)[-2:]) if npy_dtype is None else None
     return array, Remark(message, count=1) if message else None
@@ -136,7 +138,7 @@ def _read_header(source: Source) -> tuple[object, bool, tuple[int, ...], int]:
         raise DumpError(f"has a header of {size} bytes; at most {HEADER_LIMIT} are read")
     text = read_bytes(source, start, size)
     if len(text) < size:
-        raise DumpError("is cut short within its header")
+        raise CutShort("is cut short within its header")
     return *_fields(text.decode("utf-8" if version == 3 else "latin-1", "replace")), start + size
 
 

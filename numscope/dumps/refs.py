@@ -127,6 +127,18 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """The file that a failure is about, and its stamp when it was opened: it may be unfinished.
+
+    `is_cut_short` if it ends before all that it announces.
+    """
+
+    path: str
+    stamp: Stamp
+    is_cut_short: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Scan:
     """What a dump folder holds: its tensors in a fixed order, and what was not understood.
 
@@ -150,8 +162,9 @@ class Scan:
     folder
         The folder that paths are relative to; unlike `root` never a file.
     stamps
-        By path, the size and time of the last change of every dump file, also of those that could
-        not be read.
+        By path, the size and time of the last change of every dump file.
+    unread
+        By the failure's `where`, the files that could not be read, or not all of them.
     """
 
     root: str
@@ -162,6 +175,7 @@ class Scan:
     left_out: tuple[TensorRef, ...] = ()
     folder: str = ""
     stamps: Mapping[str, Stamp] = field(default_factory=dict)
+    unread: Mapping[str, Unread] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[TensorRef]:
         return iter(self.refs)

@@ -15,14 +15,18 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
+from numscope.dumps.servers import server_of
 from numscope.dumps.sources import Stamp
-from numscope.errors import DumpError, NothingToDo
+from numscope.errors import CutShort, DumpError, NothingToDo
 
 #: So many bytes at the beginning of a file are asked for at once: most headers need no more.
 HEAD_BYTES = 1 << 15
 
 #: Of so many files.
 _HEADS_AT_ONCE = 64
+
+#: Protocols of file servers; object stores show a file when all of it is there.
+_PIECEWISE = frozenset(("ftp", "hdfs", "sftp", "smb", "ssh", "webhdfs"))
 
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")
 
@@ -39,6 +43,7 @@ class RemoteFolder:
     def __init__(self, address: str) -> None:
         self.name = address.rstrip("/")
         self._files, self._root = _connect(address)
+        self._server = server_of(self._files)
         self._stamps: dict[str, Stamp] = {}
         self._heads: dict[str, bytes] = {}
 
@@ -68,6 +73,14 @@ class RemoteFolder:
         except DumpError:
             return None
 
+    def has_writer(self, path: str) -> bool:  # noqa: ARG002 (no server tells)
+        """Not that anybody knew."""
+        return False
+
+    def is_shared(self, path: str) -> bool:  # noqa: ARG002 (files of a server are alike)
+        """Whether files appear piece by piece."""
+        return not _PIECEWISE.isdisjoint(_names(self._files.protocol))
+
     def walk(self) -> tuple[RemoteFolder, list[str]]:
         """The folder (that of the file if this is one) and the paths of its files, sorted.
 
@@ -80,7 +93,7 @@ class RemoteFolder:
         """
         try:
             self._files.invalidate_cache()
-            found = self._files.find(self._root, detail=True)
+            found = self._server.ask("find", self._root, detail=True)
             stamps = {place: _stamp(info) for place, info in found.items()}
         except Exception as error:
             raise NothingToDo(f"{self.name} cannot be listed: {_words(error)}") from error
@@ -101,7 +114,8 @@ class RemoteFolder:
         later = (each for each in self._stamps if each >= path and each.endswith(suffix))
         paths = list(islice(later, _HEADS_AT_ONCE))
         try:
-            heads = self._files.cat_ranges(
+            heads = self._server.ask(
+                "cat_ranges",
                 [self._place(each) for each in paths],
                 [0] * len(paths),
                 [min(HEAD_BYTES, self._stamps[each].size) for each in paths],
@@ -148,6 +162,11 @@ class RemoteSource:
         """
         return _stamp_now(self.files, self.place)
 
+    @property
+    def has_writer(self) -> bool:
+        """Not that anybody knew."""
+        return False
+
     def read_into(self, target: memoryview, offset: int) -> None:
         """Fill `target` from `offset` on.
 
@@ -171,11 +190,12 @@ class RemoteSource:
 
     def _read(self, start: int, stop: int) -> bytes:
         try:
-            data: bytes = self.files.cat_file(self.place, start=start, end=stop)
+            ask = server_of(self.files).ask
+            data: bytes = ask("cat_file", self.place, start=start, end=stop)
         except Exception as error:
             raise DumpError(f"cannot be read: {_words(error)}") from error
         if len(data) != stop - start:
-            raise DumpError("the file was cut short while being read")
+            raise CutShort("the file was cut short while being read")
         return data
 
 
@@ -193,10 +213,14 @@ def _connect(address: str) -> tuple[Any, str]:
     return files, str(root)
 
 
+def _names(protocol: str | Sequence[str]) -> Sequence[str]:
+    return [protocol] if isinstance(protocol, str) else protocol
+
+
 def _stamp_now(files: Any, place: str) -> Stamp:
     try:
         files.invalidate_cache(files._parent(place))  # noqa: SLF001 (fsspec has no other name)
-        return _stamp(files.info(place))
+        return _stamp(server_of(files).ask("info", place))
     except Exception as error:
         raise DumpError(f"cannot be read: {_words(error)}") from error
 

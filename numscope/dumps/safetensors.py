@@ -17,7 +17,7 @@ from numscope.dumps.arrays import StoredArray, contiguous_array, packed_array
 from numscope.dumps.contents import NOT_FLOATING, Contents, Remark
 from numscope.dumps.dtypes import FLOAT_TYPES
 from numscope.dumps.sources import Source, read_bytes
-from numscope.errors import DumpError
+from numscope.errors import CutShort, DumpError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,14 +116,14 @@ def _read_header(source: Source) -> tuple[dict[str, Any], int]:
     """Parse the header, and say where the data starts."""
     head = read_bytes(source, 0, _FIRST_READ)
     if len(head) < 8:
-        raise DumpError(
+        raise CutShort(
             f"is no safetensors file: it has {source.size} bytes, the length alone takes 8"
         )
     size = int.from_bytes(head[:8], "little")
     if size > HEADER_LIMIT:
         raise DumpError(f"says that its header has {size} bytes; the format allows {HEADER_LIMIT}")
     if size > source.size - 8:
-        raise DumpError(f"is cut short: a header of {size} bytes in a file of {source.size} bytes")
+        raise CutShort(f"is cut short: a header of {size} bytes in a file of {source.size} bytes")
     text = head[8 : 8 + size] if size <= len(head) - 8 else read_bytes(source, 8, size)
     if text[:1] != b"{":
         raise DumpError("has a header that does not begin with '{'")
@@ -221,6 +221,6 @@ def _check_layout(entries: list[_Entry], size: int) -> None:
             raise DumpError(f"tensor {entry.name!r} {what}")
         end = entry.stop
     if end > size:
-        raise DumpError(f"is cut short: {end} bytes of tensors were announced, {size} are there")
+        raise CutShort(f"is cut short: {end} bytes of tensors were announced, {size} are there")
     if end < size:
         raise DumpError(f"has bytes behind its last tensor: {size - end}")

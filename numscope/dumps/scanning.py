@@ -21,6 +21,7 @@ from numscope.dumps.places import Place
 from numscope.dumps.refs import Problem, Scan, TensorRef
 from numscope.dumps.settling import Numbering, settle
 from numscope.dumps.sidecars import Sidecars
+from numscope.dumps.sources import Stamp
 from numscope.dumps.walking import walk
 from numscope.errors import DumpError, NotOpened, UsageError
 
@@ -157,6 +158,7 @@ def scan(
         left_out=tuple(settled.left_out),
         folder=root.name,
         stamps=gathered.stamps,
+        unread=gathered.unread,
     )
 
 
@@ -186,7 +188,10 @@ def _look_at(gathered: Gathered, origin: _Origin, path: str, *, is_asked_for: bo
     if foreign is not None:
         gathered.add_foreign(*foreign)
     elif path.endswith(sharded.INDEX_SUFFIX):
-        gathered.problems.extend(sharded.check_index(origin.root, path))
+        try:
+            gathered.problems.extend(sharded.check_index(origin.root, path))
+        except DumpError as error:
+            gathered.add_unreadable(path, error, _stamp_at(error, origin.root, path))
     elif is_asked_for or not path.lower().endswith(_IGNORED):
         try:
             dump = open_if_known(origin.root, path, npy_dtype=origin.npy_dtype)
@@ -196,11 +201,16 @@ def _look_at(gathered: Gathered, origin: _Origin, path: str, *, is_asked_for: bo
             if isinstance(error, NotOpened) and not is_claimed:
                 gathered.problems.append(Problem(path, str(error), failure=False))
             else:
-                gathered.add_unreadable(path, str(error), origin.root.stamp(path))
+                gathered.add_unreadable(path, error, _stamp_at(error, origin.root, path))
             return
         if dump is not None:
             with dump:
                 _take_in(gathered, origin, path, dump)
+
+
+def _stamp_at(error: DumpError, root: Folder, path: str) -> Stamp | None:
+    """The stamp of a file when it was opened; as it is now if that has failed."""
+    return Stamp(*error.opened) if error.opened else root.stamp(path)
 
 
 def _take_in(gathered: Gathered, origin: _Origin, path: str, dump: DumpFile) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from numscope.dumps.sources import FileSource, MemorySource, PartSource, Source, read_bytes
-from numscope.errors import DumpError
+from numscope.errors import CutShort, DumpError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -225,7 +225,7 @@ def _inflate_one(
         except zlib.error as error:
             raise DumpError(f"is damaged: {what!r} cannot be unpacked") from error
         if not piece and not chunk and not stream.eof:
-            raise DumpError(f"is cut short: the end of {what!r} is missing")
+            raise CutShort(f"is cut short: the end of {what!r} is missing")
         if chunk:
             yield chunk
     return offset - len(stream.unused_data)

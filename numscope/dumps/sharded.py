@@ -32,11 +32,13 @@ def check_index(root: Folder, path: str) -> list[Problem]:
     list of Problem
         One for each shard that is missing or named outside the folder, and for each tensor that is
         not in its shard. A shard that cannot be read is not mentioned: it is reported as a file.
+
+    Raises
+    ------
+    DumpError
+        If the index cannot be read.
     """
-    try:
-        shards = _tensors_by_shard(read_whole(root, path, INDEX_LIMIT))
-    except DumpError as error:
-        return [Problem(path, str(error))]
+    shards = _tensors_by_shard(read_whole(root, path, INDEX_LIMIT))
     problems = []
     folder = PurePosixPath(path).parent
     for shard, names in sorted(shards.items()):

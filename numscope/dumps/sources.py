@@ -11,7 +11,8 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from numscope.errors import DumpError, NotOpened
+from numscope.dumps import unfinished
+from numscope.errors import CutShort, DumpError, NotOpened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,6 +58,10 @@ class OpenFile(Source, Protocol):
             If that cannot be told any more.
         """
 
+    @property
+    def has_writer(self) -> bool:
+        """Whether somebody is known to have it open to write to it."""
+
     def close(self) -> None:
         """Close it; nothing can be read any more."""
 
@@ -88,6 +93,11 @@ class FileSource:
         except OSError as error:
             raise DumpError(f"cannot be read: {error.strerror}") from error
 
+    @property
+    def has_writer(self) -> bool:
+        """Whether a process of this machine has the file open to write to it."""
+        return unfinished.has_writer(self.descriptor)
+
     def close(self) -> None:
         """Close the file; nothing can be read any more."""
         os.close(self.descriptor)
@@ -97,8 +107,10 @@ class FileSource:
 
         Raises
         ------
+        CutShort
+            If the file ends before `target` is full.
         DumpError
-            If the file ends before `target` is full, or cannot be read.
+            If it cannot be read.
         """
         while len(target):
             try:
@@ -106,7 +118,7 @@ class FileSource:
             except OSError as error:
                 raise DumpError(f"cannot be read: {error.strerror}") from error
             if count == 0:
-                raise DumpError(_CUT_SHORT)
+                raise CutShort(_CUT_SHORT)
             target = target[count:]
             offset += count
 
@@ -127,12 +139,12 @@ class MemorySource:
 
         Raises
         ------
-        DumpError
+        CutShort
             If the data ends before `target` is full.
         """
         part = memoryview(self.data)[offset : offset + len(target)]
         if len(part) < len(target):
-            raise DumpError(_CUT_SHORT)
+            raise CutShort(_CUT_SHORT)
         target[:] = part
 
 
@@ -149,11 +161,11 @@ class PartSource:
 
         Raises
         ------
-        DumpError
+        CutShort
             If the part ends before `target` is full.
         """
         if offset + len(target) > self.size:
-            raise DumpError(_CUT_SHORT)
+            raise CutShort(_CUT_SHORT)
         self.whole.read_into(target, self.start + offset)
 
 

@@ -21,7 +21,7 @@ from numscope.dumps.pickled_values import Broken, Unknown
 from numscope.dumps.pickles import read_pickle
 from numscope.dumps.sources import PartSource, Source, read_bytes
 from numscope.dumps.torch_values import BUILDERS, Storage, Tensor, is_storage_key, load_storage
-from numscope.errors import DumpError
+from numscope.errors import CutShort, DumpError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -222,7 +222,7 @@ def _read_legacy(source: Source, work: bounds.Work) -> _Archive:
         size = count * storage.kind.itemsize
         _check_storage(storage, size)
         if place + size > source.size:
-            raise DumpError("is in a storage that is cut short")
+            raise CutShort("is in a storage that is cut short")
         return PartSource(source, place, size)
 
     is_little = bool(system.get("little_endian", True))
@@ -243,7 +243,7 @@ def _legacy_pickles(
                 break
         else:
             return values, stream.tell()
-    raise DumpError("is cut short or damaged: its pickles do not end")
+    raise CutShort("is cut short or damaged: its pickles do not end")
 
 
 def _legacy_starts(keys: list[str], storages: dict[str, Storage], start: int) -> dict[str, int]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from numscope.dumps.scratch import InflatedSource
 from numscope.dumps.sources import PartSource, read_bytes
-from numscope.errors import DumpError
+from numscope.errors import CutShort, DumpError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -140,7 +140,7 @@ def _find_directory(source: Source) -> tuple[int, int]:
         if 0 <= place <= len(tail) - _END.size:
             break
     else:
-        raise DumpError(
+        raise CutShort(
             "is cut short or damaged: the directory at the end of the archive is missing"
         )
     *_, size, start, _ = _END.unpack_from(tail, place)
