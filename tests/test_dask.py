@@ -363,6 +363,19 @@ def test_a_local_cluster_is_started_if_none_is_named(
     assert contents(tmp_path) == whole
 
 
+def test_workers_leave_what_is_being_written_and_report_what_is_damaged(tmp_path: Path) -> None:
+    dump = small_dump(tmp_path / "dump", 4)
+    late, cut = (dump / f"rank{rank}" / "step_0.safetensors" for rank in (0, 1))
+    command = ["analyze", dump, "-o", tmp_path / "out", "--no-charts", "--engine", "dask"]
+    os.truncate(cut, 700)
+    with late.open("r+b"):  # whole by its looks
+        process = start(*command, "--jobs", 2)
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 3, err
+    assert "warning: rank0/step_0.safetensors: is still being written; left for the next" in err
+    assert "error: rank1/step_0.safetensors: is cut short: " in err
+
+
 # Being stopped.
 
 

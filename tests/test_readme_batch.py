@@ -58,7 +58,7 @@ class SLURMCluster(LocalCluster):
 
 @pytest.fixture
 def place(tmp_path: Path) -> dict[str, str]:
-    """The environment of a user with a dump, numscope and SLURM on the path."""
+    """The environment of a user with numscope and SLURM on the path, and folders of odd names."""
     programs = tmp_path / "bin"
     programs.mkdir()
     numscope = f'#!/bin/sh\nexec "{sys.executable}" -m numscope "$@"\n'
@@ -66,13 +66,13 @@ def place(tmp_path: Path) -> dict[str, str]:
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
     (tmp_path / "dask_jobqueue.py").write_text(_JOBQUEUE)
-    small_dump(tmp_path / "dump")
+    dump = small_dump(tmp_path / "Ada's $HOME dump")
     return {
         **os.environ,
         "PATH": f"{programs}:{os.environ['PATH']}",
         "PYTHONPATH": f"{tmp_path}:{REPOSITORY}",
-        "DUMPS": str(tmp_path / "dump"),
-        "RESULTS": str(tmp_path / "out"),
+        "DUMPS": str(dump),
+        "RESULTS": str(tmp_path / 'the "out" of Ada\'s run'),
     }
 
 
