@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Float32 = NDArray[np.float32]
+    Float64 = NDArray[np.float64]
 
 _MAGNITUDE = np.int32(0x7FFFFFFF)
 _NONE = np.int32(0x7FFFFFFF)
@@ -121,20 +122,32 @@ def _column_statistics(row: Float32, amax: NDArray[np.int32], amin: NDArray[np.i
 
 
 @compiled
-def tile_extremes(amax: Float32, amin: Float32, scales: Float32) -> tuple[int, float, float, float]:
-    """Of the tiles whose amax is not 0: their number, least and largest scale, and largest ratio.
+def tile_extremes(
+    amax: Float32, amin: Float32, scales: Float32, counts: NDArray[np.int64], found: Float64
+) -> None:
+    """Add tiles to a record.
 
-    Only scales that are finite count: infinity and 0 if there is none. All (tile rows, tile
-    columns); the ratio is that of the largest to the smallest magnitude in a tile.
+    Parameters
+    ----------
+    amax, amin, scales
+        Of each tile: largest and smallest magnitude and scale, (tile rows, tile columns).
+    counts
+        (2,): the tiles, and those whose amax is 0.
+    found
+        (3,): of the others the least and the largest scale that is finite, and the largest ratio of
+        amax to amin.
     """
-    count = 0
-    least, largest, ratio = np.inf, 0.0, 0.0
+    zeros = 0
+    least, largest, ratio = found
     for t in range(amax.shape[0]):
         for u in range(amax.shape[1]):
             if amax[t, u] > 0:
-                count += 1
                 ratio = max(ratio, np.float64(amax[t, u]) / np.float64(amin[t, u]))
                 scale = np.float64(scales[t, u])
                 if scale < np.inf:
                     least, largest = min(least, scale), max(largest, scale)
-    return count, least, largest, ratio
+            else:
+                zeros += 1
+    counts[0] += amax.size
+    counts[1] += zeros
+    found[0], found[1], found[2] = least, largest, ratio

@@ -1,8 +1,8 @@
 """A matrix as panels: bounded pieces of it in float32, read one after the other.
 
-Panels are cut by extents that depend on the tile alone, never on threads or memory, and the rows
-are taken in strips, runs of `PANELS_PER_STRIP` panels one below the other, which are the unit of
-work. Nothing here knows about scales or what is done with a panel.
+Panels are cut by extents that depend on the tile and the tensor's shape, never on threads or
+memory, and the rows are taken in strips, runs of `PANELS_PER_STRIP` panels one below the other,
+which are the unit of work. Nothing here knows about scales or what is done with a panel.
 """
 
 from __future__ import annotations
@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 
 #: A panel holds at least so many rows and columns, if the tensor has them: those of whole tiles.
 PANEL_ROWS, PANEL_COLS = 128, 16384
+#: Where a tensor is narrow or low, panels are taller or wider until they hold so many values, ...
+PANEL_VALUES = 2**20
+#: ... but at most by so much: what is kept by row or by column stays small.
+MOST_TIMES_TALLER, MOST_TIMES_WIDER = 128, 4
 #: How many panels, one below the other, are one unit of work.
-PANELS_PER_STRIP = 8
+PANELS_PER_STRIP = 4
 #: At most so many bytes are read at once, if a single panel is not larger.
 READ_BYTES = 8 * 2**20
 
@@ -193,10 +197,14 @@ def panel(
     return Panel(row, col, x, x32, nan_count, inf_count, amax)
 
 
-def panel_extent(tile: tuple[int, int]) -> tuple[int, int]:
-    """Whole tiles, at least `PANEL_ROWS` × `PANEL_COLS`; not whole if they would be far larger."""
-    rows, cols = tile
-    return (
-        rows * -(-PANEL_ROWS // rows) if rows <= 2 * PANEL_ROWS else PANEL_ROWS,
-        cols * -(-PANEL_COLS // cols) if cols <= PANEL_COLS else PANEL_COLS,
-    )
+def panel_extent(tile: tuple[int, int], shape: tuple[int, int]) -> tuple[int, int]:
+    """Height and width of a tensor's panels: whole tiles, unless they would be far larger."""
+    rows, cols = shape
+    height = PANEL_ROWS * min(max(PANEL_VALUES // (PANEL_ROWS * cols), 1), MOST_TIMES_TALLER)
+    width = PANEL_COLS * min(max(PANEL_VALUES // (PANEL_COLS * rows), 1), MOST_TIMES_WIDER)
+    return (_whole(tile[0], height, 2 * height), _whole(tile[1], width, width))
+
+
+def _whole(tile: int, extent: int, limit: int) -> int:
+    """The extent of as many whole tiles as reach it, or itself if one is beyond the limit."""
+    return tile * -(-extent // tile) if tile <= limit else extent

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numscope import extremes, kernels, roundings, scale_loops, scales
-from numscope.measure import ErrorSums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,12 +68,12 @@ class Tiles:
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """The scales of a grid of tiles that begins at (row, col), and their record."""
+    """The scales of a grid of tiles that begins at (row, col)."""
 
     row: int
     col: int
+    tiles: Tiles
     scales: scales.Scales
-    record: ErrorSums
 
     def grid(self, row: int, col: int, tile: tuple[int, int]) -> extremes.Grid:
         """Where values that begin at (row, col) of the tensor lie on it."""
@@ -124,7 +123,7 @@ class Task:
             larger = scales.tile_scales(tiles.magnitudes, self.recipe, self.dtype, outer, 1.5)
             is_better = self._errors(panel, larger, outer) < self._errors(panel, found, outer)
             found = scales.chosen(found, larger, is_better)
-        return Scaled(row, col, found, _tile_record(tiles, found.scales))
+        return Scaled(row, col, tiles, found)
 
     def scale_panel(self, panel: Panel, known: dict[tuple[int, int], Tiles]) -> Scaled:
         """Scales for the tiles of a panel, all of which lie inside it.
@@ -188,15 +187,28 @@ def _extents(tile: Tile, source: Source) -> tuple[int, int]:
     )
 
 
-def _tile_record(tiles: Tiles, found: NDArray[np.float32]) -> ErrorSums:
-    """The record of tiles; a scale that is not finite has no place among the extremes."""
-    amax, amin = tiles.amax.view(np.float32), tiles.amin.view(np.float32)
-    count, least, largest, ratio = extremes.tile_extremes(amax, amin, found)
-    has_scale = least <= largest
-    return ErrorSums(
-        tile_count=amax.size,
-        zero_tiles=amax.size - count,
-        scale_min=least if has_scale else math.nan,
-        scale_max=largest if has_scale else math.nan,
-        tile_range_log2_max=math.log2(ratio) if count else math.nan,
-    )
+class TileTotals:
+    """What is added up of tiles; a scale that is not finite has no place among the extremes."""
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(2, np.int64)
+        self._extremes = np.array([math.inf, 0.0, 0.0])
+
+    def add(self, scaled: Scaled) -> None:
+        """Add a grid of tiles."""
+        tiles = scaled.tiles
+        amax, amin = tiles.amax.view(np.float32), tiles.amin.view(np.float32)
+        extremes.tile_extremes(amax, amin, scaled.scales.scales, self._counts, self._extremes)
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of an `ErrorSums` that are about tiles."""
+        count, zeros = self._counts.tolist()
+        least, largest, ratio = self._extremes.tolist()
+        has_scale = least <= largest
+        return {
+            "tile_count": count,
+            "zero_tiles": zeros,
+            "scale_min": least if has_scale else math.nan,
+            "scale_max": largest if has_scale else math.nan,
+            "tile_range_log2_max": math.log2(ratio) if count > zeros else math.nan,
+        }

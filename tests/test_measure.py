@@ -45,6 +45,7 @@ def small_panels() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(panels, "PANEL_ROWS", 4)
         patch.setattr(panels, "PANEL_COLS", 16)
+        patch.setattr(panels, "PANEL_VALUES", 256)
         patch.setattr(panels, "PANELS_PER_STRIP", 3)
         patch.setattr(panels, "READ_BYTES", 1000)
         yield
