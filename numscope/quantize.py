@@ -94,7 +94,8 @@ def quantize(x: ArrayLike, recipe: Recipe | str) -> Quantized:
     q = np.empty_like(whole.x32)
     grid = extremes.Grid(0, 0, *task.tile)
     rule = roundings.rule(recipe, source.dtype)
-    kernels.quantize(whole.x32, grid, scales.operands, rule, (0, 0), q)
+    room = kernels.room(source.cols)
+    kernels.quantize(whole.x32, grid, scales.operands, rule, (0, 0), room, q)
     element = recipe.element_format
     if not element.has_nan:
         q[np.isnan(q)] = 0

@@ -269,5 +269,6 @@ def _e4m3(values: Float32) -> Float32:
     row = values.reshape(1, -1)
     whole = extremes.Grid(0, 0, 1, max(values.size, 1))
     one = np.ones((1, 1), np.float32)
-    kernels.quantize(row, whole, one, _E4M3_RULE, (0, 0), rounded.reshape(1, -1))
+    room = kernels.room(values.size)
+    kernels.quantize(row, whole, one, _E4M3_RULE, (0, 0), room, rounded.reshape(1, -1))
     return rounded

@@ -118,12 +118,14 @@ class Reading:
         """
         stop = self.panels.strip_stop(start)
         totals = [_Totals(task, start, stop) for task in self.tasks]
+        cols = min(self.panels.width, self.panels.cols)
+        room = kernels.room(cols, is_double=self.source.dtype == np.float64)
         for panel in read_panels(self.source, self.panels, start, stop):
             facts = np.empty(len(panel.x), np.int32), np.empty(len(panel.x))
-            kernels.row_facts(panel.finite, *facts)
+            kernels.row_facts(panel.finite, room, *facts)
             known: dict[tuple[int, int], Tiles] = {}
             for each in totals:
-                each.add(panel, facts, known)
+                each.add(panel, facts, room, known)
         return [each.record() for each in totals]
 
 
@@ -180,6 +182,7 @@ class _Totals:
         self,
         panel: Panel,
         facts: tuple[NDArray[np.int32], NDArray[np.float64]],
+        room: kernels.Room,
         known: dict[tuple[int, int], Tiles],
     ) -> None:
         """Add a panel: its values, their `kernels.row_facts`, and its tiles that are known."""
@@ -197,6 +200,7 @@ class _Totals:
             scaled.scales.back,
             self.rule,
             (panel.row, panel.col),
+            room,
             self.counts,
             self.sum_ee,
             self.max_error,

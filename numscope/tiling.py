@@ -145,12 +145,14 @@ class Task:
         q, errors = np.empty_like(x32), np.empty_like(found.scales)
         grid, first = extremes.Grid(0, 0, *self.tile), (panel.row, panel.col)
         rule = roundings.rule(recipe, self.dtype)
-        kernels.quantize(x32, grid, found.operands, rule, first, q)
+        room = kernels.room(x32.shape[1])
+        kernels.quantize(x32, grid, found.operands, rule, first, room, q)
         inner = found.scales if found.inner is None else found.inner
         amax = np.ascontiguousarray(np.broadcast_to(outer.amax, errors.shape))
         divisor = np.float32(recipe.outer_limit * recipe.element_format.max)
         is_squared = recipe.four_over_six == "squared"
-        scale_loops.tile_errors(x32, q, self.tile, inner, amax, divisor, is_squared, errors)
+        sums = np.empty(1 << (self.tile[0] - 1).bit_length(), np.float32)
+        scale_loops.tile_errors(x32, q, self.tile, inner, amax, divisor, is_squared, sums, errors)
         return errors
 
     def _outer(self, shape: tuple[int, ...], row: int, col: int) -> scales.Magnitudes | None:
