@@ -5,7 +5,7 @@ Arrays in, arrays out; every argument is taken as checked. Nothing here quantize
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _MAGNITUDE = np.int32(0x7FFFFFFF)
 _NONE = np.int32(0x7FFFFFFF)
+_EXPONENT = np.int32(0x7F800000)
+_FLOAT16_EXPONENT = np.int32(0x7C00)
+_TWO_112 = np.float32(2.0**112)
 
 
 class Grid(NamedTuple):
@@ -39,25 +42,53 @@ class Grid(NamedTuple):
 
 
 @compiled
-def widen_bfloat16(bits: NDArray[np.uint16], x: Float32) -> None:
-    """Write to `x` (rows, cols) the values whose bfloat16 codes are `bits` (rows, cols)."""
-    for r in range(bits.shape[0]):
-        row, out = bits[r], x[r]
+def widen_bfloat16(codes: NDArray[np.uint16], bits: NDArray[np.int32]) -> np.int32:
+    """Write to `bits` those of the float32 values with these bfloat16 codes, both (rows, cols).
+
+    The largest magnitude's are the result, as by `largest_magnitude`.
+    """
+    largest = np.int32(0)
+    for r in range(codes.shape[0]):
+        row, out = codes[r], bits[r]
+        high = np.int32(0)
         for c in range(row.size):
-            out[c] = np.int32(np.int32(row[c]) << np.int32(16)).view(np.float32)
+            out[c] = np.int32(np.int32(row[c]) << np.int32(16))
+            high = max(high, np.int32(out[c] & _MAGNITUDE))
+        largest = max(largest, high)
+    return largest
 
 
 @compiled
-def largest_magnitude(x: Float32) -> np.float32:
-    """Largest magnitude in `x` (rows, cols), where NaN is beyond infinity; 0 if `x` is empty."""
-    largest = np.int32(0)
-    for r in range(x.shape[0]):
-        row = x[r]
-        high = np.int32(0)
+def widen_float16(codes: NDArray[np.uint16], x: Float32) -> None:
+    """Write to `x` the values whose float16 codes are `codes`, both (rows, cols)."""
+    for r in range(codes.shape[0]):
+        row, out = codes[r], x[r]
         for c in range(row.size):
-            high = max(high, np.int32(np.float32(row[c]).view(np.int32) & _MAGNITUDE))
+            bits = np.int32(row[c])
+            # With the exponent's 5 bits where float32 has 8: short of the difference of the biases.
+            short = np.int32((bits & np.int32(0x7FFF)) << np.int32(13)).view(np.float32)
+            magnitude = np.float32(short * _TWO_112).view(np.int32)
+            if bits & _FLOAT16_EXPONENT == _FLOAT16_EXPONENT:
+                magnitude = np.int32(magnitude | _EXPONENT)
+            sign = np.int32((bits & np.int32(0x8000)) << np.int32(16))
+            out[c] = np.int32(magnitude | sign).view(np.float32)
+
+
+@compiled
+def largest_magnitude(bits: NDArray[Any]) -> int:
+    """Bits of the largest magnitude, where NaN is beyond infinity; 0 if there is none.
+
+    `bits` are those of float32 as int32 or of float64 as int64, (rows, cols).
+    """
+    magnitude = np.iinfo(bits.dtype).max
+    largest = magnitude & 0
+    for r in range(bits.shape[0]):
+        row = bits[r]
+        high = magnitude & 0
+        for c in range(row.size):
+            high = max(high, row[c] & magnitude)
         largest = max(largest, high)
-    return np.int32(largest).view(np.float32)
+    return largest
 
 
 @compiled

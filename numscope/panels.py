@@ -146,18 +146,31 @@ def read_panels(source: Source, panels: Panels, start: int, stop: int) -> Iterat
                 yield panel(values[at : at + panels.height], row + at, col, room)
 
 
-def _to_float32(values: NDArray[Any], room: NDArray[np.float32] | None) -> NDArray[np.float32]:
-    """The values (rows, cols) in float32: exact but for float64, whose largest become infinite."""
+def _to_float32(
+    values: NDArray[Any], room: NDArray[np.float32] | None
+) -> tuple[NDArray[np.float32], float]:
+    """The values (rows, cols) in float32, and their largest magnitude, where NaN is the largest.
+
+    They are exact but for float64, whose largest become infinite.
+    """
     if values.dtype == np.float32:
-        return values
+        return values, _largest_magnitude(values)
     x32 = np.empty(values.size, np.float32) if room is None else room[: values.size]
     x32 = x32.reshape(values.shape)
     if values.dtype.name == "bfloat16":
-        extremes.widen_bfloat16(values.view(np.uint16), x32)
-        return x32
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        np.copyto(x32, values, casting="same_kind")
-    return x32
+        largest = extremes.widen_bfloat16(values.view(np.uint16), x32.view(np.int32))
+        return x32, float(np.int32(largest).view(np.float32))  # a plain integer when compiled
+    if values.dtype == np.float16:
+        extremes.widen_float16(values.view(np.uint16), x32)
+    else:
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            np.copyto(x32, values, casting="same_kind")
+    return x32, _largest_magnitude(x32)
+
+
+def _largest_magnitude(x: NDArray[np.float32] | NDArray[np.float64]) -> float:
+    bits = x.view(np.int64 if x.dtype == np.float64 else np.int32)
+    return float(bits.dtype.type(extremes.largest_magnitude(bits)).view(x.dtype))
 
 
 def matrix(x: ArrayLike) -> NDArray[Any]:
@@ -186,14 +199,14 @@ def panel(
 
     `room` is where they are put in float32, if it is given and they are not that already.
     """
-    x32 = _to_float32(values, room)
+    x32, amax = _to_float32(values, room)
     x = values if values.dtype == np.float64 else x32
-    amax = float(extremes.largest_magnitude(x32))
-    is_finite = math.isfinite(amax)
-    nan_count = 0 if is_finite else int(np.isnan(x32).sum())
-    inf_count = 0 if is_finite else int(np.isinf(x32).sum())
-    if not is_finite or x.dtype == np.float64:
+    nan_count = inf_count = 0
+    if not math.isfinite(amax):
+        nan_count, inf_count = int(np.isnan(x32).sum()), int(np.isinf(x32).sum())
         amax = float(np.abs(x[np.isfinite(x32)]).max(initial=0))
+    elif x.dtype == np.float64:
+        amax = _largest_magnitude(x)
     return Panel(row, col, x, x32, nan_count, inf_count, amax)
 
 
