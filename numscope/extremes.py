@@ -29,16 +29,29 @@ class Grid(NamedTuple):
 
     Attributes
     ----------
-    row, col
+    row
         Where the values begin, counted from the grid's first tile.
     tile_rows, tile_cols
         Extent of a tile, 1 or more.
+    first
+        The tile that their first column lies in.
+    begin, whole
+        At which of their columns the first whole tile begins, and how many whole tiles there are.
     """
 
     row: int
-    col: int
     tile_rows: int
     tile_cols: int
+    first: int
+    begin: int
+    whole: int
+
+
+def grid(row: int, col: int, tile: tuple[int, int], cols: int) -> Grid:
+    """Where values of so many columns lie that begin at (row, col), counted from the first tile."""
+    rows_each, cols_each = tile
+    begin = min(-col % cols_each, cols)
+    return Grid(row, rows_each, cols_each, col // cols_each, begin, (cols - begin) // cols_each)
 
 
 @compiled
@@ -111,9 +124,7 @@ def tile_statistics(
         (tile rows, tile columns). Without a value: 0 and the largest int32.
     """
     cols, tile_cols = x.shape[1], grid.tile_cols
-    first = grid.col // tile_cols
-    begin = min(-grid.col % tile_cols, cols)  # of the first whole tile
-    whole = (cols - begin) // tile_cols
+    first, begin, whole = grid.first, grid.begin, grid.whole
     end = begin + whole * tile_cols
     for r in range(x.shape[0]):
         t = (grid.row + r) // grid.tile_rows

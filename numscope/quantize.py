@@ -92,7 +92,7 @@ def quantize(x: ArrayLike, recipe: Recipe | str) -> Quantized:
     whole = panels.panel(source.read(0, source.rows, 0, source.cols))
     task, scales = tiling.scaled_at_once(source, whole, recipe)
     q = np.empty_like(whole.x32)
-    grid = extremes.Grid(0, 0, *task.tile)
+    grid = extremes.grid(0, 0, task.tile, source.cols)
     rule = roundings.rule(recipe, source.dtype)
     room = kernels.room(source.cols)
     kernels.quantize(whole.x32, grid, scales.operands, rule, (0, 0), room, q)

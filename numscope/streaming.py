@@ -195,7 +195,7 @@ class _Totals:
             panel.x32,
             *facts,
             panel.is_finite,
-            scaled.grid(panel.row, panel.col, self.task.tile),
+            scaled.grid(panel, self.task.tile),
             scaled.scales.operands,
             scaled.scales.back,
             self.rule,

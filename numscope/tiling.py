@@ -50,7 +50,7 @@ class Tiles:
 
     def take_in(self, panel: Panel, row: int, col: int, tile: tuple[int, int]) -> None:
         """Take in a panel that begins at (row, col), counted from the first tile."""
-        grid = extremes.Grid(row, col, *tile)
+        grid = extremes.grid(row, col, tile, panel.x32.shape[1])
         extremes.tile_statistics(panel.finite32, grid, self.amax, self.amin)
         if not panel.is_finite:
             rows, cols = np.nonzero(~np.isfinite(panel.x32))
@@ -75,9 +75,10 @@ class Scaled:
     tiles: Tiles
     scales: scales.Scales
 
-    def grid(self, row: int, col: int, tile: tuple[int, int]) -> extremes.Grid:
-        """Where values that begin at (row, col) of the tensor lie on it."""
-        return extremes.Grid(row - self.row, col - self.col, *tile)
+    def grid(self, panel: Panel, tile: tuple[int, int]) -> extremes.Grid:
+        """Where a panel's values lie on it."""
+        row, col = panel.row - self.row, panel.col - self.col
+        return extremes.grid(row, col, tile, panel.x.shape[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ class Task:
         """What the scales of a panel's tiles cost, as those see it who choose between two."""
         recipe, x32 = self.recipe, panel.x32
         q, errors = np.empty_like(x32), np.empty_like(found.scales)
-        grid, first = extremes.Grid(0, 0, *self.tile), (panel.row, panel.col)
+        grid, first = extremes.grid(0, 0, self.tile, x32.shape[1]), (panel.row, panel.col)
         rule = roundings.rule(recipe, self.dtype)
         room = kernels.room(x32.shape[1])
         kernels.quantize(x32, grid, found.operands, rule, first, room, q)

@@ -24,7 +24,8 @@ def rounded(
     ones = np.ones((1, 1), np.float32)
     rule = roundings.rule(Recipe(element.name, rounding=rounding), x.dtype)
     room = kernels.room(x.size)
-    kernels.quantize(x, extremes.Grid(0, 0, 1, x.size), ones, rule, (0, 0), room, q)
+    grid = extremes.grid(0, 0, (1, x.size), x.size)
+    kernels.quantize(x, grid, ones, rule, (0, 0), room, q)
     return q.reshape(-1)
 
 
