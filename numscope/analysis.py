@@ -1,7 +1,8 @@
 """Work on dump files → rows, given something to map with.
 
-A dump file is opened once for all that is measured in it. A small one is a single piece of work, a
-large one is measured strip by strip. Nothing here prints, writes or knows where the results go.
+A dump file is opened once for all that is measured in it. A few small ones are a single piece of
+work, a large one is measured strip by strip. Nothing here prints, writes or knows where the results
+go.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import warnings
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 from numscope import dumps, streaming, tables
@@ -36,8 +37,13 @@ Apart = Callable[
     Iterator[FileResult],
 ]
 
-#: Files whose tensors take no more bytes are measured by one thread.
+#: What is done with a result as soon as it is there, in any thread.
+Keep = Callable[[FileResult], FileResult]
+
+#: Files whose tensors take no more bytes are measured by one thread, ...
 SMALL_BYTES = 16 * 2**20
+#: ... up to so many of them as one piece of work while they take no more than this together.
+BUNDLE_FILES, BUNDLE_BYTES = 8, 2**20
 
 
 def analyze(
@@ -109,6 +115,7 @@ def measure_files(
     over: streaming.Map[Any, Any],
     on_bytes: Callable[[int], object] = lambda _: None,
     while_reading: Waiting = nullcontext,
+    keep: Keep = lambda result: result,
 ) -> Iterator[FileResult]:
     """Measure dump files, one result per file in their order.
 
@@ -122,15 +129,18 @@ def measure_files(
         Called now and then with how many bytes more have been measured or given up.
     while_reading
         Makes a context for each time that a piece waits for a file.
+    keep
+        Makes of each result the one that is given.
     """
     opened: dict[str, dumps.DumpFile] = {}
     done = over(
-        partial(_measure_piece, while_reading=while_reading),
+        partial(_measure_piece, while_reading=while_reading, keep=keep),
         _pieces(work, over, opened, while_reading),
     )
+    parts = chain.from_iterable(done)
     try:
-        for file, pieces in groupby(done, key=lambda piece: piece.file):
-            yield _put_together(file, opened, pieces, on_bytes)
+        for file, of_file in groupby(parts, key=lambda part: part.file):
+            yield _put_together(file, opened, of_file, on_bytes, keep)
     finally:
         if isinstance(done, Generator):
             done.close()  # nobody reads any more after this
@@ -190,8 +200,8 @@ def _lost(file: FileWork, message: str) -> FileResult:
     return FileResult(file, (), (Problem(file.path, message),))
 
 
-class _Piece(NamedTuple):
-    """A strip of a large file, or all of a small one, to be measured or done."""
+class _Part(NamedTuple):
+    """A strip of a large file, to be measured or done, or all of a small one."""
 
     file: FileWork
     strip: Strip | None = None
@@ -203,48 +213,68 @@ def _pieces(
     over: streaming.Map[Any, Any],
     opened: dict[str, dumps.DumpFile],
     while_reading: Waiting,
-) -> Iterator[_Piece]:
-    """Small files, and the strips of large ones, in order.
+) -> Iterator[Sequence[_Part]]:
+    """Bundles of small files, and the strips of large ones, in order.
 
     Whoever takes the last strip of a file closes it.
     """
-    for file in work:
-        if file.bytes <= SMALL_BYTES:
-            yield _Piece(file)
+    for is_small, files in groupby(work, key=lambda file: file.bytes <= SMALL_BYTES):
+        if is_small:
+            yield from _bundles(files)
             continue
-        try:
-            dump = opened[file.path] = _open(file)
-        except DumpError as error:
-            yield _Piece(file, result=unread(file, error))
-            continue
-        yield from (_Piece(file, strip) for strip in strips(file, dump, over, while_reading))
+        for file in files:
+            try:
+                dump = opened[file.path] = _open(file)
+            except DumpError as error:
+                yield [_Part(file, result=unread(file, error))]
+                continue
+            yield from ([_Part(file, strip)] for strip in strips(file, dump, over, while_reading))
 
 
-def _measure_piece(piece: _Piece, while_reading: Waiting) -> _Piece:
-    if piece.strip:
-        return piece._replace(strip=piece.strip.measured())
-    return piece._replace(result=piece.result or measure_file(piece.file, while_reading))
+def _bundles(files: Iterable[FileWork]) -> Iterator[Sequence[_Part]]:
+    """Files that are measured one after the other: fewer pieces cost less to pass around."""
+    bundle: list[_Part] = []
+    left = BUNDLE_BYTES
+    for file in files:
+        if bundle and (file.bytes > left or len(bundle) == BUNDLE_FILES):
+            yield bundle
+            bundle, left = [], BUNDLE_BYTES
+        bundle.append(_Part(file))
+        left -= file.bytes
+    if bundle:
+        yield bundle
+
+
+def _measure_piece(piece: Sequence[_Part], while_reading: Waiting, keep: Keep) -> list[_Part]:
+    return [_measured(part, while_reading, keep) for part in piece]
+
+
+def _measured(part: _Part, while_reading: Waiting, keep: Keep) -> _Part:
+    if part.strip:
+        return part._replace(strip=part.strip.measured())
+    return part._replace(result=keep(part.result or measure_file(part.file, while_reading)))
 
 
 def _put_together(
     file: FileWork,
     opened: dict[str, dumps.DumpFile],
-    pieces: Iterable[_Piece],
+    parts: Iterable[_Part],
     on_bytes: Callable[[int], object],
+    keep: Keep,
 ) -> FileResult:
-    """The result of a file from its pieces; its bytes are reported as they pass."""
+    """The result of a file from its parts; its bytes are reported as they pass."""
     left = file.bytes
     results: list[FileResult] = []
 
     def passing() -> Iterator[Strip]:
         nonlocal left
-        for piece in pieces:
-            if piece.result:
-                results.append(piece.result)
-            if piece.strip:
-                on_bytes(piece.strip.bytes)
-                left -= piece.strip.bytes
-                yield piece.strip
+        for part in parts:
+            if part.result:
+                results.append(part.result)
+            if part.strip:
+                on_bytes(part.strip.bytes)
+                left -= part.strip.bytes
+                yield part.strip
 
     result = _result(file, passing())
     on_bytes(left)
@@ -252,7 +282,7 @@ def _put_together(
     if dump is None:
         return results[0]
     with dump:
-        return believed(result, dump)
+        return keep(believed(result, dump))
 
 
 def _result(file: FileWork, done: Iterable[Strip]) -> FileResult:

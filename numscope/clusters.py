@@ -5,7 +5,6 @@ Nothing here knows what the function does. Dask is imported by the functions tha
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import math
@@ -201,7 +200,7 @@ def connected(
             yield Cluster(client, "this machine", say)
         return
     try:
-        asyncio.run(asyncio.wait_for(_greet(scheduler), _PATIENCE))
+        _wait_for_greeting(scheduler)
         client = Client(scheduler, timeout=_PATIENCE)
     except Exception as error:  # whatever listens there may answer anything
         raise EngineError(f"no Dask scheduler answers at {scheduler}") from error
@@ -245,6 +244,12 @@ def _runner_of_quiet_processes() -> LoopRunner:
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return runner
+
+
+def _wait_for_greeting(address: str) -> None:
+    import asyncio  # noqa: PLC0415 (takes a twentieth of the start of a run without Dask)
+
+    asyncio.run(asyncio.wait_for(_greet(address), _PATIENCE))
 
 
 async def _greet(address: str) -> None:

@@ -23,15 +23,22 @@ config: Any = numba.core.config  # untyped: its settings are not declared
 P = ParamSpec("P")
 R = TypeVar("R")
 
+#: Without numba's runtime nothing counts who uses an array: each row's slices took longer than its
+#: arithmetic where rows are short.
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """The function compiled at its first call, without the interpreter's lock, cached on disk."""
-    return cast("Callable[P, R]", numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+    """The function compiled at its first call, without the interpreter's lock, cached on disk.
+
+    It cannot make arrays: whoever calls it holds all that it uses.
+    """
+    return cast("Callable[P, R]", numba.njit(cache=True, **_OPTIONS)(function))
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """The function as a part of the compiled functions that call it."""
-    return cast("Callable[P, R]", numba.njit(nogil=True, error_model="numpy")(function))
+    return cast("Callable[P, R]", numba.njit(**_OPTIONS)(function))
 
 
 @contextmanager

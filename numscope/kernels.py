@@ -11,7 +11,7 @@ slices from index 0, which is what lets the compiler see that they can be vector
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -55,6 +55,45 @@ _MIX_A = np.uint32(0x85EBCA6B)
 _MIX_B = np.uint32(0xC2B2AE35)
 
 
+class Room(NamedTuple):
+    """Arrays that the loops write to and that mean nothing afterwards, each for a row's columns.
+
+    Attributes
+    ----------
+    operands, back
+        What each value and each element is multiplied or divided by.
+    product, y
+        The values on their way to elements, and what the elements stand for.
+    kept
+        A copy of the values.
+    ones
+        Ones.
+    lanes
+        Partial sums of three kinds, (3 * `LANES`,).
+    """
+
+    operands: Float32
+    back: Float32
+    product: Float32
+    y: Float32
+    kept: Values
+    ones: Float32
+    lanes: Float64
+
+
+def room(cols: int, *, is_double: bool = False) -> Room:
+    """Room for so many columns at most, of values in float32 or float64."""
+    return Room(
+        operands=np.empty(cols, np.float32),
+        back=np.empty(cols, np.float32),
+        product=np.empty(cols, np.float32),
+        y=np.empty(cols, np.float32),
+        kept=np.empty(cols) if is_double else np.empty(cols, np.float32),
+        ones=np.ones(cols, np.float32),
+        lanes=np.empty(3 * LANES),
+    )
+
+
 @inlined
 def _nearest(
     v: np.float32, min_exponent: np.int32, step: np.int32, largest: np.float32
@@ -92,7 +131,7 @@ def _quantize_row(
     q: Float32,
     rule: Rule,
     place: tuple[int, int],
-    spare: Float32,
+    room: Room,
 ) -> np.int32:
     """Write to `q` the elements' values of `row`; how many were clipped.
 
@@ -104,12 +143,12 @@ def _quantize_row(
         The result, before the scale.
     place
         Row and column of the first value in the tensor, which is what a random number depends on.
-    spare
-        Room for (2, cols); the second row holds ones.
+    room
+        Of which `product` is written to.
     """
     if rule.is_plain:
         return _round_row(row, operands, q, rule)
-    v = spare[0]
+    v = room.product[: row.size]
     if rule.divides:
         for c in range(row.size):
             v[c] = row[c] / operands[c]
@@ -121,7 +160,7 @@ def _quantize_row(
     elif rule.product == FLOAT16:
         _round_to_float16(v)
     if rule.mode == NEAREST_EVEN:
-        clipped = _round_row(v, spare[1], q, rule)
+        clipped = _round_row(v, room.ones, q, rule)
     elif rule.mode == UP_ABOVE:
         clipped = _round_above(v, q, rule)
     else:
@@ -236,16 +275,14 @@ def _overflow(v: Float32, q: Float32, rule: Rule) -> np.int32:
 def _spread(operands: Float32, back: Float32, grid: Grid, m: Float32, s: Float32) -> None:
     """Write to `m` and `s` (cols,) for each column the items of its tile."""
     cols, tile_cols = m.size, grid.tile_cols
-    first = grid.col // tile_cols
+    first, begin, whole = grid.first, grid.begin, grid.whole
     if tile_cols == 1:
         for c in range(cols):
             m[c], s[c] = operands[first + c], back[first + c]
         return
-    begin = min(-grid.col % tile_cols, cols)  # of the first whole tile
     for c in range(begin):
         m[c], s[c] = operands[first], back[first]
     first += int(begin > 0)
-    whole = (cols - begin) // tile_cols
     end = begin + whole * tile_cols
     if whole:  # as a matrix of a row per tile: narrow tiles take 0.4 of the time of slices
         whole_m = m[begin:end].reshape(whole, tile_cols)
@@ -266,6 +303,7 @@ def quantize(
     operands: Float32,
     rule: Rule,
     first: tuple[int, int],
+    room: Room,
     q: Float32,
 ) -> None:
     """Write to `q` the elements' values, before the scale, of `x`, both (rows, cols).
@@ -279,20 +317,18 @@ def quantize(
     first
         Row and column of the first value in the tensor.
     """
-    cols = x.shape[1]
-    m = np.empty(cols, np.float32)
-    spare = np.ones((2, cols), np.float32)
+    m = room.operands[: x.shape[1]]
     at = -1
     for r in range(x.shape[0]):
         t = (grid.row + r) // grid.tile_rows
         if t != at:
             _spread(operands[t], operands[t], grid, m, m)
             at = t
-        _quantize_row(x[r], m, q[r], rule, (first[0] + r, first[1]), spare)
+        _quantize_row(x[r], m, q[r], rule, (first[0] + r, first[1]), room)
 
 
 @compiled
-def row_facts(x: Values, nonzeros: NDArray[np.int32], sum_xx: Float64) -> None:
+def row_facts(x: Values, room: Room, nonzeros: NDArray[np.int32], sum_xx: Float64) -> None:
     """What `accumulate` needs to know of `x` (rows, cols), all finite, whatever the recipe.
 
     Parameters
@@ -301,7 +337,7 @@ def row_facts(x: Values, nonzeros: NDArray[np.int32], sum_xx: Float64) -> None:
         For the result: per row, how many values are not zero, and the sum of their squares,
         (rows,).
     """
-    lanes = np.empty(_lane_count(x.shape[1]), np.float64)
+    lanes = room.lanes[: _lane_count(x.shape[1])]
     for r in range(x.shape[0]):
         nonzeros[r] = _count_nonzeros(x[r])
         sum_xx[r] = _sum_squares(x[r], lanes)
@@ -319,6 +355,7 @@ def accumulate(
     scales: Float32,
     rule: Rule,
     first: tuple[int, int],
+    room: Room,
     counts: NDArray[np.int64],
     sum_ee: Float64,
     max_error: Float64,
@@ -353,11 +390,9 @@ def accumulate(
         Per row, at XX, YY and XY: (rows, 3).
     """
     rows, cols = x.shape
-    m = np.empty(cols, np.float32)
-    s = np.empty(cols, np.float32)
-    y = np.empty(cols, np.float32)
-    spare = np.ones((2, cols), np.float32)
-    lanes = np.empty((3, _lane_count(cols)), np.float64)
+    m, s, y = room.operands[:cols], room.back[:cols], room.y[:cols]
+    width = _lane_count(cols)
+    lanes = room.lanes[: 3 * width].reshape(3, width)
     at = -1
     for r in range(rows):
         t = (grid.row + r) // grid.tile_rows
@@ -366,12 +401,13 @@ def accumulate(
             at = t
         values, place = x[r], (first[0] + r, first[1])
         before, xx = nonzeros[r], sum_xx[r]
-        clipped, after = _restored_row(x32[r], m, s, y, rule, place, spare)
+        clipped, after = _restored_row(x32[r], m, s, y, rule, place, room)
         counts[SATURATED] += clipped
         xy, ee, largest = _sum_row(values, y, lanes)
         # A float64 value can be infinite in float32 and differ from its y by a finite amount.
-        if not ee < np.inf or not (is_finite or np.isfinite(x32[r]).all()):
-            values = _mask_row(values, x32[r], m, s, y, rule, counts)
+        if not ee < np.inf or not (is_finite or _is_finite(x32[r])):
+            values = room.kept[:cols]
+            _mask_row(x[r], x32[r], m, s, y, rule, values, counts)
             before, after = _count_nonzeros(values), _count_nonzeros(y)
             xx = _sum_squares(values, lanes[0])
             xy, ee, largest = _sum_row(values, y, lanes)
@@ -405,7 +441,7 @@ def _restored_row(
     y: Float32,
     rule: Rule,
     place: tuple[int, int],
-    spare: Float32,
+    room: Room,
 ) -> tuple[np.int32, np.int32]:
     """Write to `y` what the elements of `row` stand for; how many are clipped, and are not zero.
 
@@ -413,7 +449,7 @@ def _restored_row(
     """
     if rule.is_plain and not rule.divides_back:
         return _round_and_restore(row, operands, back, y, rule)
-    clipped = _quantize_row(row, operands, y, rule, place, spare)
+    clipped = _quantize_row(row, operands, y, rule, place, room)
     if rule.divides_back:
         for c in range(y.size):
             y[c] /= back[c]
@@ -450,6 +486,14 @@ def _count_nonzeros(x: Values) -> np.int32:
 
 
 @inlined
+def _is_finite(x: Values) -> bool:
+    infinite = np.int32(0)
+    for c in range(x.size):
+        infinite = np.int32(infinite + np.int32(not np.isfinite(x[c])))
+    return bool(infinite == 0)
+
+
+@inlined
 def _mask_row(
     x: Values,
     x32: Float32,
@@ -457,15 +501,16 @@ def _mask_row(
     back: Float32,
     y: Float32,
     rule: Rule,
+    kept: Values,
     counts: NDArray[np.int64],
-) -> Values:
-    """A copy of `x` with 0, in `y` too, where x is not finite or y is not.
+) -> None:
+    """Write to `kept` the values of `x`; there and in `y` 0 where x is not finite or y is not.
 
     Takes back what such values count as zeros and as clipped, and counts those that are finite.
     """
-    kept = x.copy()
     counts_clipped = not rule.overflows or abs(rule.above) < np.inf
     for c in range(x.size):
+        kept[c] = x[c]
         is_finite = np.isfinite(x32[c])
         v = x32[c] / operands[c] if rule.divides else x32[c] * operands[c]
         if is_finite and np.isnan(v) and not rule.has_nan:
@@ -480,7 +525,6 @@ def _mask_row(
         counts[ZEROS] -= x[c] != 0
         kept[c] = 0
         y[c] = 0
-    return kept
 
 
 @inlined
@@ -546,9 +590,8 @@ def _folded(sums: Float64) -> np.float64:
     width = sums.size
     while width > 1:
         width //= 2
-        low, high = sums[:width], sums[width : 2 * width]
         for c in range(width):
-            low[c] += high[c]
+            sums[c] += sums[width + c]
     total: np.float64 = sums[0]
     return total
 

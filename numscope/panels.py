@@ -1,8 +1,8 @@
 """A matrix as panels: bounded pieces of it in float32, read one after the other.
 
-Panels are cut by extents that depend on the tile alone, never on threads or memory, and the rows
-are taken in strips, runs of `PANELS_PER_STRIP` panels one below the other, which are the unit of
-work. Nothing here knows about scales or what is done with a panel.
+Panels are cut by extents that depend on the tile and the tensor's shape, never on threads or
+memory, and the rows are taken in strips, runs of `PANELS_PER_STRIP` panels one below the other,
+which are the unit of work. Nothing here knows about scales or what is done with a panel.
 """
 
 from __future__ import annotations
@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 
 #: A panel holds at least so many rows and columns, if the tensor has them: those of whole tiles.
 PANEL_ROWS, PANEL_COLS = 128, 16384
+#: Where a tensor is narrow or low, panels are taller or wider until they hold so many values, ...
+PANEL_VALUES = 2**20
+#: ... but at most by so much: what is kept by row or by column stays small.
+MOST_TIMES_TALLER, MOST_TIMES_WIDER = 128, 4
 #: How many panels, one below the other, are one unit of work.
-PANELS_PER_STRIP = 8
+PANELS_PER_STRIP = 4
 #: At most so many bytes are read at once, if a single panel is not larger.
 READ_BYTES = 8 * 2**20
 
@@ -142,18 +146,31 @@ def read_panels(source: Source, panels: Panels, start: int, stop: int) -> Iterat
                 yield panel(values[at : at + panels.height], row + at, col, room)
 
 
-def _to_float32(values: NDArray[Any], room: NDArray[np.float32] | None) -> NDArray[np.float32]:
-    """The values (rows, cols) in float32: exact but for float64, whose largest become infinite."""
+def _to_float32(
+    values: NDArray[Any], room: NDArray[np.float32] | None
+) -> tuple[NDArray[np.float32], float]:
+    """The values (rows, cols) in float32, and their largest magnitude, where NaN is the largest.
+
+    They are exact but for float64, whose largest become infinite.
+    """
     if values.dtype == np.float32:
-        return values
+        return values, _largest_magnitude(values)
     x32 = np.empty(values.size, np.float32) if room is None else room[: values.size]
     x32 = x32.reshape(values.shape)
     if values.dtype.name == "bfloat16":
-        extremes.widen_bfloat16(values.view(np.uint16), x32)
-        return x32
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        np.copyto(x32, values, casting="same_kind")
-    return x32
+        largest = extremes.widen_bfloat16(values.view(np.uint16), x32.view(np.int32))
+        return x32, float(np.int32(largest).view(np.float32))  # a plain integer when compiled
+    if values.dtype == np.float16:
+        extremes.widen_float16(values.view(np.uint16), x32)
+    else:
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            np.copyto(x32, values, casting="same_kind")
+    return x32, _largest_magnitude(x32)
+
+
+def _largest_magnitude(x: NDArray[np.float32] | NDArray[np.float64]) -> float:
+    bits = x.view(np.int64 if x.dtype == np.float64 else np.int32)
+    return float(bits.dtype.type(extremes.largest_magnitude(bits)).view(x.dtype))
 
 
 def matrix(x: ArrayLike) -> NDArray[Any]:
@@ -182,21 +199,25 @@ def panel(
 
     `room` is where they are put in float32, if it is given and they are not that already.
     """
-    x32 = _to_float32(values, room)
+    x32, amax = _to_float32(values, room)
     x = values if values.dtype == np.float64 else x32
-    amax = float(extremes.largest_magnitude(x32))
-    is_finite = math.isfinite(amax)
-    nan_count = 0 if is_finite else int(np.isnan(x32).sum())
-    inf_count = 0 if is_finite else int(np.isinf(x32).sum())
-    if not is_finite or x.dtype == np.float64:
+    nan_count = inf_count = 0
+    if not math.isfinite(amax):
+        nan_count, inf_count = int(np.isnan(x32).sum()), int(np.isinf(x32).sum())
         amax = float(np.abs(x[np.isfinite(x32)]).max(initial=0))
+    elif x.dtype == np.float64:
+        amax = _largest_magnitude(x)
     return Panel(row, col, x, x32, nan_count, inf_count, amax)
 
 
-def panel_extent(tile: tuple[int, int]) -> tuple[int, int]:
-    """Whole tiles, at least `PANEL_ROWS` × `PANEL_COLS`; not whole if they would be far larger."""
-    rows, cols = tile
-    return (
-        rows * -(-PANEL_ROWS // rows) if rows <= 2 * PANEL_ROWS else PANEL_ROWS,
-        cols * -(-PANEL_COLS // cols) if cols <= PANEL_COLS else PANEL_COLS,
-    )
+def panel_extent(tile: tuple[int, int], shape: tuple[int, int]) -> tuple[int, int]:
+    """Height and width of a tensor's panels: whole tiles, unless they would be far larger."""
+    rows, cols = shape
+    height = PANEL_ROWS * min(max(PANEL_VALUES // (PANEL_ROWS * cols), 1), MOST_TIMES_TALLER)
+    width = PANEL_COLS * min(max(PANEL_VALUES // (PANEL_COLS * rows), 1), MOST_TIMES_WIDER)
+    return (_whole(tile[0], height, 2 * height), _whole(tile[1], width, width))
+
+
+def _whole(tile: int, extent: int, limit: int) -> int:
+    """The extent of as many whole tiles as reach it, or itself if one is beyond the limit."""
+    return tile * -(-extent // tile) if tile <= limit else extent

@@ -92,9 +92,10 @@ def quantize(x: ArrayLike, recipe: Recipe | str) -> Quantized:
     whole = panels.panel(source.read(0, source.rows, 0, source.cols))
     task, scales = tiling.scaled_at_once(source, whole, recipe)
     q = np.empty_like(whole.x32)
-    grid = extremes.Grid(0, 0, *task.tile)
+    grid = extremes.grid(0, 0, task.tile, source.cols)
     rule = roundings.rule(recipe, source.dtype)
-    kernels.quantize(whole.x32, grid, scales.operands, rule, (0, 0), q)
+    room = kernels.room(source.cols)
+    kernels.quantize(whole.x32, grid, scales.operands, rule, (0, 0), room, q)
     element = recipe.element_format
     if not element.has_nan:
         q[np.isnan(q)] = 0

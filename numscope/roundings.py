@@ -7,6 +7,7 @@ arguments. Nothing here touches values.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -82,6 +83,7 @@ class Rule(NamedTuple):
     divides_back: bool
 
 
+@cache
 def rule(recipe: Recipe, dtype: np.dtype[Any]) -> Rule:
     """What the loops do for a recipe on a tensor of that dtype."""
     element = recipe.element_format

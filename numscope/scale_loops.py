@@ -58,6 +58,7 @@ def tile_errors(
     amax: Float32,
     divisor: np.float32,
     is_squared: bool,  # noqa: FBT001 (a compiled loop takes no keywords)
+    sums: Float32,
     errors: Float32,
 ) -> None:
     """Write to `errors` each tile's sum of absolute or squared errors, all in float32.
@@ -73,12 +74,11 @@ def tile_errors(
         Extent of a tile.
     scales, amax, errors
         One item per tile.
+    sums
+        Room for as many as a tile has rows, or the next power of two.
     """
     rows, cols = x.shape
-    size = 1
-    while size < tile[0]:
-        size *= 2
-    sums = np.zeros(size, np.float32)
+    size = sums.size
     for t in range(errors.shape[0]):
         for u in range(errors.shape[1]):
             sums[:] = 0

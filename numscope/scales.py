@@ -267,7 +267,8 @@ def _e4m3(values: Float32) -> Float32:
     """The E4M3 numbers nearest to `values`, which are not beyond the largest of them."""
     rounded = np.empty(values.shape, np.float32)
     row = values.reshape(1, -1)
-    whole = extremes.Grid(0, 0, 1, max(values.size, 1))
+    whole = extremes.grid(0, 0, (1, max(values.size, 1)), values.size)
     one = np.ones((1, 1), np.float32)
-    kernels.quantize(row, whole, one, _E4M3_RULE, (0, 0), rounded.reshape(1, -1))
+    room = kernels.room(values.size)
+    kernels.quantize(row, whole, one, _E4M3_RULE, (0, 0), room, rounded.reshape(1, -1))
     return rounded

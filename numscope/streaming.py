@@ -29,7 +29,7 @@ from numscope.panels import (
     panel_extent,
     read_panels,
 )
-from numscope.tiling import Task, Tiles
+from numscope.tiling import Task, Tiles, TileTotals
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -88,7 +88,8 @@ def readings(
     groups: dict[tuple[int, int], list[int]] = {}
     tasks = [Task.on(source, recipe) for recipe in recipes]
     for index, task in enumerate(tasks):
-        groups.setdefault(panel_extent(task.tile), []).append(index)
+        extent = panel_extent(task.tile, (source.rows, source.cols))
+        groups.setdefault(extent, []).append(index)
     for extent, indices in groups.items():
         panels = Panels(source.rows, source.cols, *extent)
         chosen = _scaled([tasks[index] for index in indices], source, panels, over)
@@ -97,8 +98,9 @@ def readings(
 
 def working_bytes(recipes: Iterable[Recipe]) -> int:
     """About how many bytes a thread holds while it measures with these recipes."""
-    tiles = {(rows or sys.maxsize, cols or sys.maxsize) for rows, cols in (r.tile for r in recipes)}
-    panel = max((rows * cols for rows, cols in map(panel_extent, tiles)), default=0)
+    most = sys.maxsize
+    tiles = {(rows or most, cols or most) for rows, cols in (r.tile for r in recipes)}
+    panel = max((math.prod(panel_extent(tile, (most, most))) for tile in tiles), default=0)
     return READ_BYTES + _PANEL_BYTES_PER_VALUE * panel
 
 
@@ -117,12 +119,14 @@ class Reading:
         """
         stop = self.panels.strip_stop(start)
         totals = [_Totals(task, start, stop) for task in self.tasks]
+        cols = min(self.panels.width, self.panels.cols)
+        room = kernels.room(cols, is_double=self.source.dtype == np.float64)
         for panel in read_panels(self.source, self.panels, start, stop):
             facts = np.empty(len(panel.x), np.int32), np.empty(len(panel.x))
-            kernels.row_facts(panel.finite, *facts)
+            kernels.row_facts(panel.finite, room, *facts)
             known: dict[tuple[int, int], Tiles] = {}
             for each in totals:
-                each.add(panel, facts, known)
+                each.add(panel, facts, room, known)
         return [each.record() for each in totals]
 
 
@@ -169,7 +173,9 @@ class _Totals:
         self.max_error = np.zeros(1)
         self.row_counts = np.zeros((stop - start, 2), np.int64)
         self.row_sums = np.zeros((stop - start, 3))
-        self.tiles = task.scaled.record if task.scaled and start == 0 else ErrorSums()
+        self.tiles = TileTotals()
+        if task.scaled and start == 0:
+            self.tiles.add(task.scaled)
         self.count = self.nan_count = self.inf_count = 0
         self.amax = 0.0
 
@@ -177,23 +183,25 @@ class _Totals:
         self,
         panel: Panel,
         facts: tuple[NDArray[np.int32], NDArray[np.float64]],
+        room: kernels.Room,
         known: dict[tuple[int, int], Tiles],
     ) -> None:
         """Add a panel: its values, their `kernels.row_facts`, and its tiles that are known."""
         scaled = self.task.scale_panel(panel, known)
         if not self.task.scaled:
-            self.tiles += scaled.record
+            self.tiles.add(scaled)
         rows = slice(panel.row - self.start, panel.row - self.start + panel.x.shape[0])
         kernels.accumulate(
             panel.x,
             panel.x32,
             *facts,
             panel.is_finite,
-            scaled.grid(panel.row, panel.col, self.task.tile),
+            scaled.grid(panel, self.task.tile),
             scaled.scales.operands,
             scaled.scales.back,
             self.rule,
             (panel.row, panel.col),
+            room,
             self.counts,
             self.sum_ee,
             self.max_error,
@@ -210,7 +218,8 @@ class _Totals:
         rows = np.zeros(2, np.int64)
         kernels.row_cosines(self.row_counts, self.row_sums, sums, rows)
         zeros, underflow, saturated, overflow, overflow_zeros = self.counts.tolist()
-        return self.tiles + ErrorSums(
+        return ErrorSums(
+            **self.tiles.fields(),
             count=self.count,
             zeros=zeros,
             nan_count=self.nan_count,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numscope import extremes, kernels, roundings, scale_loops, scales
-from numscope.measure import ErrorSums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,7 +50,7 @@ class Tiles:
 
     def take_in(self, panel: Panel, row: int, col: int, tile: tuple[int, int]) -> None:
         """Take in a panel that begins at (row, col), counted from the first tile."""
-        grid = extremes.Grid(row, col, *tile)
+        grid = extremes.grid(row, col, tile, panel.x32.shape[1])
         extremes.tile_statistics(panel.finite32, grid, self.amax, self.amin)
         if not panel.is_finite:
             rows, cols = np.nonzero(~np.isfinite(panel.x32))
@@ -69,16 +68,17 @@ class Tiles:
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """The scales of a grid of tiles that begins at (row, col), and their record."""
+    """The scales of a grid of tiles that begins at (row, col)."""
 
     row: int
     col: int
+    tiles: Tiles
     scales: scales.Scales
-    record: ErrorSums
 
-    def grid(self, row: int, col: int, tile: tuple[int, int]) -> extremes.Grid:
-        """Where values that begin at (row, col) of the tensor lie on it."""
-        return extremes.Grid(row - self.row, col - self.col, *tile)
+    def grid(self, panel: Panel, tile: tuple[int, int]) -> extremes.Grid:
+        """Where a panel's values lie on it."""
+        row, col = panel.row - self.row, panel.col - self.col
+        return extremes.grid(row, col, tile, panel.x.shape[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Task:
             larger = scales.tile_scales(tiles.magnitudes, self.recipe, self.dtype, outer, 1.5)
             is_better = self._errors(panel, larger, outer) < self._errors(panel, found, outer)
             found = scales.chosen(found, larger, is_better)
-        return Scaled(row, col, found, _tile_record(tiles, found.scales))
+        return Scaled(row, col, tiles, found)
 
     def scale_panel(self, panel: Panel, known: dict[tuple[int, int], Tiles]) -> Scaled:
         """Scales for the tiles of a panel, all of which lie inside it.
@@ -144,14 +144,16 @@ class Task:
         """What the scales of a panel's tiles cost, as those see it who choose between two."""
         recipe, x32 = self.recipe, panel.x32
         q, errors = np.empty_like(x32), np.empty_like(found.scales)
-        grid, first = extremes.Grid(0, 0, *self.tile), (panel.row, panel.col)
+        grid, first = extremes.grid(0, 0, self.tile, x32.shape[1]), (panel.row, panel.col)
         rule = roundings.rule(recipe, self.dtype)
-        kernels.quantize(x32, grid, found.operands, rule, first, q)
+        room = kernels.room(x32.shape[1])
+        kernels.quantize(x32, grid, found.operands, rule, first, room, q)
         inner = found.scales if found.inner is None else found.inner
         amax = np.ascontiguousarray(np.broadcast_to(outer.amax, errors.shape))
         divisor = np.float32(recipe.outer_limit * recipe.element_format.max)
         is_squared = recipe.four_over_six == "squared"
-        scale_loops.tile_errors(x32, q, self.tile, inner, amax, divisor, is_squared, errors)
+        sums = np.empty(1 << (self.tile[0] - 1).bit_length(), np.float32)
+        scale_loops.tile_errors(x32, q, self.tile, inner, amax, divisor, is_squared, sums, errors)
         return errors
 
     def _outer(self, shape: tuple[int, ...], row: int, col: int) -> scales.Magnitudes | None:
@@ -188,15 +190,28 @@ def _extents(tile: Tile, source: Source) -> tuple[int, int]:
     )
 
 
-def _tile_record(tiles: Tiles, found: NDArray[np.float32]) -> ErrorSums:
-    """The record of tiles; a scale that is not finite has no place among the extremes."""
-    amax, amin = tiles.amax.view(np.float32), tiles.amin.view(np.float32)
-    count, least, largest, ratio = extremes.tile_extremes(amax, amin, found)
-    has_scale = least <= largest
-    return ErrorSums(
-        tile_count=amax.size,
-        zero_tiles=amax.size - count,
-        scale_min=least if has_scale else math.nan,
-        scale_max=largest if has_scale else math.nan,
-        tile_range_log2_max=math.log2(ratio) if count else math.nan,
-    )
+class TileTotals:
+    """What is added up of tiles; a scale that is not finite has no place among the extremes."""
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(2, np.int64)
+        self._extremes = np.array([math.inf, 0.0, 0.0])
+
+    def add(self, scaled: Scaled) -> None:
+        """Add a grid of tiles."""
+        tiles = scaled.tiles
+        amax, amin = tiles.amax.view(np.float32), tiles.amin.view(np.float32)
+        extremes.tile_extremes(amax, amin, scaled.scales.scales, self._counts, self._extremes)
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of an `ErrorSums` that are about tiles."""
+        count, zeros = self._counts.tolist()
+        least, largest, ratio = self._extremes.tolist()
+        has_scale = least <= largest
+        return {
+            "tile_count": count,
+            "zero_tiles": zeros,
+            "scale_min": least if has_scale else math.nan,
+            "scale_max": largest if has_scale else math.nan,
+            "tile_range_log2_max": math.log2(ratio) if count > zeros else math.nan,
+        }

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from numscope import clusters, resources, streaming
-from numscope.analysis import measure_apart, measure_files
+from numscope.analysis import Keep, measure_apart, measure_files
 from numscope.engines import Threads
 from numscope.outcomes import FileResult
 from numscope.plans import FileWork
@@ -20,7 +20,6 @@ from numscope.plans import FileWork
 _MEMORY_SHARE = 0.25
 
 OnBytes = Callable[[int], object]
-Keep = Callable[[FileResult], FileResult]
 
 
 class Workers(Protocol):
@@ -84,8 +83,7 @@ class _Here:
         self, work: Sequence[FileWork], keep: Keep, on_bytes: OnBytes
     ) -> Iterator[FileResult]:
         engine = self._engine
-        measured = measure_files(work, engine.map, on_bytes, engine.while_reading)
-        return engine.map(keep, measured)
+        return measure_files(work, engine.map, on_bytes, engine.while_reading, keep)
 
 
 class _There:

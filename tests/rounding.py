@@ -23,7 +23,9 @@ def rounded(
     q = np.empty(x.shape, np.float32)
     ones = np.ones((1, 1), np.float32)
     rule = roundings.rule(Recipe(element.name, rounding=rounding), x.dtype)
-    kernels.quantize(x, extremes.Grid(0, 0, 1, x.size), ones, rule, (0, 0), q)
+    room = kernels.room(x.size)
+    grid = extremes.grid(0, 0, (1, x.size), x.size)
+    kernels.quantize(x, grid, ones, rule, (0, 0), room, q)
     return q.reshape(-1)
 
 

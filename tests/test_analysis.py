@@ -387,6 +387,33 @@ def test_no_more_files_are_open_than_are_being_read(tmp_path: Path) -> None:
     assert max(opened) <= 4
 
 
+def test_small_files_are_measured_a_few_at_a_time_and_kept_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(analysis, "BUNDLE_FILES", 4)
+    monkeypatch.setattr(analysis, "BUNDLE_BYTES", 12 * 4)
+    sizes = (2, 2, 2, 2, 2, 6, 6, 1, 20, 1)
+    for step, cols in enumerate(sizes):
+        save_dump(tmp_path / f"step_{step}.safetensors", {"layers.0.fc.input": gradient(1, cols)})
+    bundles: list[int] = []
+    kept: list[str] = []
+
+    def over(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        for item in items:
+            done = function(item)
+            bundles.append(len(kept) - sum(bundles))
+            yield done
+
+    def keep(result: FileResult) -> FileResult:
+        kept.append(result.work.path)
+        return result
+
+    work = _work(tmp_path)
+    results = list(measure_files(work, over, keep=keep))
+    assert bundles == [4, 2, 2, 1, 1]
+    assert kept == [result.work.path for result in results] == [file.path for file in work]
+
+
 # analyze, for a notebook.
 
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import numscope
-from numscope import ErrorSums, Recipe, panels, streaming
+from numscope import ErrorSums, Recipe, extremes, panels, streaming
 from numscope.engines import Threads
 from numscope.errors import ArrayError
 from numscope.measure import added
@@ -45,6 +45,7 @@ def small_panels() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(panels, "PANEL_ROWS", 4)
         patch.setattr(panels, "PANEL_COLS", 16)
+        patch.setattr(panels, "PANEL_VALUES", 256)
         patch.setattr(panels, "PANELS_PER_STRIP", 3)
         patch.setattr(panels, "READ_BYTES", 1000)
         yield
@@ -178,6 +179,15 @@ def test_gradients_whose_squares_vanish_in_float32_are_measured() -> None:
     found = numscope.measure(x, Recipe())
     assert found.sum_xx == pytest.approx(1.58e-60, rel=1e-6)
     assert 25 < found.sqnr_db < 60
+
+
+def test_every_float16_is_widened_as_numpy_does_it() -> None:
+    codes = np.arange(2**16, dtype=np.uint16).reshape(256, 256)
+    x = np.empty(codes.shape, np.float32)
+    extremes.widen_float16(codes, x)
+    wanted = codes.view(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(x, wanted)
+    np.testing.assert_array_equal(np.signbit(x), np.signbit(wanted))
 
 
 def test_float64_is_compared_with_what_was_saved() -> None:

@@ -252,9 +252,9 @@ def test_unknown_names_are_refused() -> None:
 ONE_LOOP = """
 import numpy as np
 from numscope import extremes
-x = np.empty((1, 2), np.float32)
-extremes.widen_bfloat16(np.array([[0x3F80, 0xC000]], np.uint16), x)
-assert x.tolist() == [[1.0, -2.0]]
+bits = np.empty((1, 2), np.int32)
+assert extremes.widen_bfloat16(np.array([[0x3F80, 0xC000]], np.uint16), bits) == 0x40000000
+assert bits.view(np.float32).tolist() == [[1.0, -2.0]]
 """
 
 

@@ -21,6 +21,10 @@ READ_LIMIT = 1 << 24
 _CALL_COST = 1 << 13
 """A system call takes about as long as copying this many bytes."""
 
+_COLUMNS = 16
+"""How many columns are turned at once: each value of more would be in a line of memory of its own
+that is gone before its neighbour is wanted."""
+
 Offsets = NDArray[np.int64]
 
 
@@ -92,7 +96,11 @@ def _gather_from_stretch(block: Block, first: int, span: int, out: NDArray[Any])
     if (row_steps == row_steps[:1]).all():
         row_step = int(row_steps[0]) if len(row_steps) else 0
         steps = (row_step * out.itemsize, step * out.itemsize)
-        out[...] = np.lib.stride_tricks.as_strided(stretch[rows[0] :], out.shape, steps)
+        found = np.lib.stride_tricks.as_strided(stretch[rows[0] :], out.shape, steps)
+        if row_step < step:
+            _copy_columns(found, out)
+        else:
+            out[...] = found
         return
     for row, target in zip(rows, out, strict=True):
         target[...] = stretch[row :: step or len(stretch)][: len(target)]
@@ -100,10 +108,19 @@ def _gather_from_stretch(block: Block, first: int, span: int, out: NDArray[Any])
 
 def _gather_columns(block: Block, out: NDArray[Any]) -> None:
     """Read each column as one run, as a transposed tensor wants it."""
-    run = np.empty(len(block.rows), out.dtype)
-    for index, col in enumerate(block.cols):
-        block.read_into(run, int(block.rows[0] + col))
-        out[:, index] = run
+    runs = np.empty((_COLUMNS, len(block.rows)), out.dtype)
+    for start in range(0, len(block.cols), _COLUMNS):
+        cols = block.cols[start : start + _COLUMNS]
+        for run, offset in zip(runs, (block.rows[0] + cols).tolist(), strict=False):
+            block.read_into(run, offset)
+        out[:, start : start + _COLUMNS] = runs[: len(cols)].T
+
+
+def _copy_columns(columns: NDArray[Any], out: NDArray[Any]) -> None:
+    """Fill `out` with a matrix whose columns lie close together."""
+    for start in range(0, out.shape[1], _COLUMNS):
+        part = slice(start, start + _COLUMNS)
+        out[:, part] = columns[:, part]
 
 
 def _gather_halves(block: Block, out: NDArray[Any]) -> None:
