@@ -187,6 +187,7 @@ def connected(
         scheduler = _address_in(scheduler_file)
     if scheduler is None:
         processes, threads = nprocesses_nthreads(jobs)
+        runner = _runner_of_quiet_processes()
         cluster = LocalCluster(
             n_workers=processes,
             threads_per_worker=threads,
@@ -194,10 +195,11 @@ def connected(
             dashboard_address=None,
             scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # any port that is free
             silence_logs=logging.CRITICAL,
-            loop=_runner_of_quiet_processes().loop,
+            loop=runner.loop,
         )
         with _closed(cluster), _closed(Client(cluster)) as client:
             yield Cluster(client, "this machine", say)
+        runner.stop()
         return
     try:
         _wait_for_greeting(scheduler)
