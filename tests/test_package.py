@@ -29,8 +29,9 @@ PACKAGE = REPOSITORY / "numscope"
 ORDER = (
     *("version", "starting", "errors", "json_text", "toml_files", "ranges", "amounts", "formats"),
     *("choices", "checks", "recipes", "catalogue", "written", "costs", "inputs", "roundings"),
-    *("caches", "compiling", "extremes", "kernels", "scale_loops", "expressions", "scales"),
-    *("quantize", "measure", "panels", "tiling", "streaming", "dumps", "writing", "tables"),
+    *("turning", "caches", "compiling", "extremes", "kernels", "scale_loops", "expressions"),
+    *("scales", "quantize", "measure", "panels", "tiling", "streaming", "dumps", "writing"),
+    "tables",
     *("sorting", "resources", "engines", "clusters", "plans", "stacks", "capture", "growing"),
     *("shards", "parts", "runs", "strips", "outcomes", "analysis", "workers", "series"),
     *("standings", "findings", "rules", "recipe_files", "scores", "advice", "comparison"),
@@ -138,8 +139,8 @@ def test_imports_point_upward(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("dumps.")])
-def test_reading_dumps_knows_of_nothing_but_words(name: str) -> None:
-    assert {PLACES[other] for other, _ in _own(name)} <= {"dumps", "errors", "amounts"}
+def test_reading_dumps_knows_of_nothing_but_words_and_bytes(name: str) -> None:
+    assert {PLACES[other] for other, _ in _own(name)} <= {"dumps", "errors", "amounts", "turning"}
 
 
 @pytest.mark.parametrize("package", ["dumps", "capture", "findings"])
