@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from numscope import extremes
+from numscope import extremes, turning
 from numscope.errors import ArrayError
 from numscope.inputs import is_float
 
@@ -124,6 +124,10 @@ class InMemory:
     def read(self, row_start: int, row_stop: int, col_start: int, col_stop: int) -> NDArray[Any]:
         """That part in native byte order, copied only where the loops cannot take it as it is."""
         part = self.x[row_start:row_stop, col_start:col_stop]
+        if not part.flags.c_contiguous and 0 < abs(part.strides[0]) < abs(part.strides[1]):
+            turned = np.empty(part.shape, self.dtype)
+            turning.copy_columns(part, turned)
+            return turned
         return np.require(part, self.dtype, ["C_CONTIGUOUS", "ALIGNED", "WRITEABLE"])
 
 

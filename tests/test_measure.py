@@ -181,6 +181,13 @@ def test_gradients_whose_squares_vanish_in_float32_are_measured() -> None:
     assert 25 < found.sqnr_db < 60
 
 
+@given(tensors(is_finite=False), recipes())
+def test_the_order_in_memory_changes_no_bit(x: NDArray[Any], recipe: Recipe) -> None:
+    with small_panels():
+        found = numscope.measure(x, recipe)
+        assert repr(numscope.measure(np.asfortranarray(x), recipe)) == repr(found)
+
+
 def test_every_float16_is_widened_as_numpy_does_it() -> None:
     codes = np.arange(2**16, dtype=np.uint16).reshape(256, 256)
     x = np.empty(codes.shape, np.float32)

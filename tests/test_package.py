@@ -29,7 +29,7 @@ PACKAGE = REPOSITORY / "numscope"
 ORDER = (
     *("version", "starting", "errors", "authorship", "json_text", "toml_files", "ranges"),
     *("amounts", "formats", "choices", "checks", "recipes", "catalogue", "written", "costs"),
-    *("inputs", "roundings"),
+    *("inputs", "roundings", "turning"),
     *("caches", "compiling", "extremes", "kernels", "scale_loops", "expressions", "scales"),
     *("quantize", "measure", "panels", "tiling", "streaming", "dumps", "writing", "tables"),
     *("sorting", "resources", "engines", "clusters", "plans", "stacks", "capture", "growing"),
@@ -140,8 +140,8 @@ def test_imports_point_upward(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("dumps.")])
-def test_reading_dumps_knows_of_nothing_but_words(name: str) -> None:
-    assert {PLACES[other] for other, _ in _own(name)} <= {"dumps", "errors", "amounts"}
+def test_reading_dumps_knows_of_nothing_but_words_and_bytes(name: str) -> None:
+    assert {PLACES[other] for other, _ in _own(name)} <= {"dumps", "errors", "amounts", "turning"}
 
 
 @pytest.mark.parametrize("package", ["dumps", "capture", "findings"])

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from numscope import turning
+
 if TYPE_CHECKING:
     from numscope.dumps.sources import Source
 
@@ -20,10 +22,6 @@ READ_LIMIT = 1 << 24
 
 _CALL_COST = 1 << 13
 """A system call takes about as long as copying this many bytes."""
-
-_COLUMNS = 16
-"""How many columns are turned at once: each value of more would be in a line of memory of its own
-that is gone before its neighbour is wanted."""
 
 Offsets = NDArray[np.int64]
 
@@ -98,7 +96,7 @@ def _gather_from_stretch(block: Block, first: int, span: int, out: NDArray[Any])
         steps = (row_step * out.itemsize, step * out.itemsize)
         found = np.lib.stride_tricks.as_strided(stretch[rows[0] :], out.shape, steps)
         if row_step < step:
-            _copy_columns(found, out)
+            turning.copy_columns(found, out)
         else:
             out[...] = found
         return
@@ -108,19 +106,12 @@ def _gather_from_stretch(block: Block, first: int, span: int, out: NDArray[Any])
 
 def _gather_columns(block: Block, out: NDArray[Any]) -> None:
     """Read each column as one run, as a transposed tensor wants it."""
-    runs = np.empty((_COLUMNS, len(block.rows)), out.dtype)
-    for start in range(0, len(block.cols), _COLUMNS):
-        cols = block.cols[start : start + _COLUMNS]
+    runs = np.empty((turning.COLUMNS, len(block.rows)), out.dtype)
+    for start in range(0, len(block.cols), turning.COLUMNS):
+        cols = block.cols[start : start + turning.COLUMNS]
         for run, offset in zip(runs, (block.rows[0] + cols).tolist(), strict=False):
             block.read_into(run, offset)
-        out[:, start : start + _COLUMNS] = runs[: len(cols)].T
-
-
-def _copy_columns(columns: NDArray[Any], out: NDArray[Any]) -> None:
-    """Fill `out` with a matrix whose columns lie close together."""
-    for start in range(0, out.shape[1], _COLUMNS):
-        part = slice(start, start + _COLUMNS)
-        out[:, part] = columns[:, part]
+        out[:, start : start + turning.COLUMNS] = runs[: len(cols)].T
 
 
 def _gather_halves(block: Block, out: NDArray[Any]) -> None:
