@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 from numscope import dumps, streaming, tables
 from numscope.dumps import Kind, Problem
-from numscope.engines import Threads
+from numscope.engines import Threads, Turns, Waiting
 from numscope.errors import DumpError, EngineError
 from numscope.growing import Growing
 from numscope.outcomes import FileResult, believed, unread
 from numscope.plans import DEFAULT_KINDS, FileWork, Selection, plan, schemes
 from numscope.recipes import Recipe, Tile
 from numscope.resources import usable_cpus
-from numscope.strips import Strip, Waiting, merged, strips
+from numscope.strips import Strip, merged, strips
 from numscope.tables import Row
 from numscope.version import __version__
 
@@ -134,7 +134,7 @@ def measure_files(
     """
     opened: dict[str, dumps.DumpFile] = {}
     done = over(
-        partial(_measure_piece, while_reading=while_reading, keep=keep),
+        partial(_measure_piece, turns=Turns(while_reading), while_reading=while_reading, keep=keep),
         _pieces(work, over, opened, while_reading),
     )
     parts = chain.from_iterable(done)
@@ -245,8 +245,13 @@ def _bundles(files: Iterable[FileWork]) -> Iterator[Sequence[_Part]]:
         yield bundle
 
 
-def _measure_piece(piece: Sequence[_Part], while_reading: Waiting, keep: Keep) -> list[_Part]:
-    return [_measured(part, while_reading, keep) for part in piece]
+def _measure_piece(
+    piece: Sequence[_Part], turns: Turns, while_reading: Waiting, keep: Keep
+) -> list[_Part]:
+    if len(piece) == 1:
+        return [_measured(piece[0], while_reading, keep)]
+    with turns.taken():  # files so small that the loops over their values are the least of it
+        return [_measured(part, turns.while_reading, keep) for part in piece]
 
 
 def _measured(part: _Part, while_reading: Waiting, keep: Keep) -> _Part:

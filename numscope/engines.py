@@ -7,15 +7,24 @@ interpreter's lock, so threads are enough on one machine.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Self, TypeVar
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+#: Makes a context for each time that work waits for a file.
+Waiting = Callable[[], AbstractContextManager[object]]
+
+#: What threads lose by taking turns at each reading that is faster, in seconds.
+_HANDOVER_SECONDS = 0.5e-3
+#: How much of what is known of the time of a reading is of the last one.
+_NEWEST_SHARE = 1 / 8
 
 
 class Threads:
@@ -90,3 +99,51 @@ class Threads:
     def _call(self, function: Callable[[T], U], item: T) -> U:
         with self._computing:
             return function(item)
+
+
+class Turns:
+    """Lets one thread at a time do what keeps the interpreter busy: several hinder each other.
+
+    Parameters
+    ----------
+    while_reading
+        Makes a context for each time that a thread waits for a file.
+    """
+
+    def __init__(self, while_reading: Waiting) -> None:
+        self._waiting = while_reading
+        self._turn = threading.Lock()
+        self._reading_seconds = 0.0
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """The calling thread's turn."""
+        with self._turn:
+            yield
+
+    @contextmanager
+    def while_reading(self) -> Iterator[None]:
+        """Wait for a file; another thread has its turn meanwhile if files have lately been slow.
+
+        Raises
+        ------
+        concurrent.futures.CancelledError
+            If the work is to stop.
+        """
+        if self._reading_seconds < _HANDOVER_SECONDS:
+            with self._timed():
+                yield
+            return
+        self._turn.release()
+        try:
+            with self._waiting(), self._timed():
+                yield
+        finally:
+            self._turn.acquire()
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        begin = time.perf_counter()
+        yield
+        seconds = time.perf_counter() - begin
+        self._reading_seconds += _NEWEST_SHARE * (seconds - self._reading_seconds)

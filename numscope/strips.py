@@ -5,21 +5,18 @@ Nothing here knows who measures them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numscope import streaming
 from numscope.dumps import DumpFile, StoredArray, TensorRef
+from numscope.engines import Waiting
 from numscope.errors import DumpError
 from numscope.measure import ErrorSums
 from numscope.plans import FileWork
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-#: Makes a context for each time that work waits for a file.
-Waiting = Callable[[], AbstractContextManager[object]]
 
 
 class Strip(NamedTuple):

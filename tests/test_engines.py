@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from numscope.engines import Threads
+from numscope.engines import Threads, Turns
 from numscope.resources import usable_cpus
 
 
@@ -218,3 +218,47 @@ def test_when_the_process_is_stopped_work_gives_up_at_its_next_reading() -> None
     count = len(read)
     time.sleep(0.01)
     assert len(read) == count
+
+
+def test_one_thread_at_a_time_has_its_turn() -> None:
+    having: set[int] = set()
+    most: list[int] = []
+
+    with Threads(4) as engine:
+        turns = Turns(engine.while_reading)
+
+        def work(n: int) -> None:
+            with turns.taken():
+                with turns.while_reading():
+                    pass
+                having.add(n)
+                most.append(len(having))
+                time.sleep(0.001)
+                having.discard(n)
+
+        list(engine.map(work, range(40)))
+    assert max(most) == 1
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_the_next_has_its_turn_during_readings_once_they_have_been_slow(*, is_slow: bool) -> None:
+    had = threading.Event()
+
+    with Threads(1, readers=1) as engine:
+        turns = Turns(engine.while_reading)
+
+        def read() -> bool:
+            with turns.taken():
+                with turns.while_reading():
+                    time.sleep(0.05 if is_slow else 0)
+                with turns.while_reading():
+                    return had.wait(10 if is_slow else 0.2)
+
+        def work(n: int) -> bool:
+            if n == 0:
+                return read()
+            with turns.taken():
+                had.set()
+            return True
+
+        assert next(engine.map(work, range(2))) == is_slow
