@@ -30,12 +30,12 @@ class Files:
         return {"name": path}
 
 
-def _ask_often(server: Server, times: int) -> list[type[Exception]]:
+def _ask_often(server: Server, files: Files, times: int) -> list[type[Exception]]:
     """What becomes of questions, one after the other."""
     errors: list[type[Exception]] = []
     for _ in range(times):
         try:
-            server.ask("info", "x")
+            server.ask(files.info, "x")
         except Exception as error:  # noqa: BLE001
             errors.append(type(error))
     return errors
@@ -43,30 +43,30 @@ def _ask_often(server: Server, times: int) -> list[type[Exception]]:
 
 def test_an_answer_is_passed_on() -> None:
     files = Files()
-    assert Server(files, files.clock).ask("info", path="a") == {"name": "a"}
+    assert Server(files.clock).ask(files.info, path="a") == {"name": "a"}
 
 
 def test_a_server_that_is_gone_is_not_asked_for_a_while() -> None:
     files = Files()
-    server = Server(files, files.clock)
+    server = Server(files.clock)
     files.error = ConnectionError("refused")
-    assert _ask_often(server, 1000) == [ConnectionError] * 8 + [NoAnswer] * 992
+    assert _ask_often(server, files, 1000) == [ConnectionError] * 8 + [NoAnswer] * 992
     assert files.now == 64
     with pytest.raises(NoAnswer, match=r"^the server has not answered for 64 s$"):
-        server.ask("info", "x")
+        server.ask(files.info, "x")
     files.now += 60  # and then it is asked once more
-    assert _ask_often(server, 10) == [ConnectionError] + [NoAnswer] * 9
+    assert _ask_often(server, files, 10) == [ConnectionError] + [NoAnswer] * 9
     files.now += 60
     files.error = None
-    assert _ask_often(server, 10) == []
+    assert _ask_often(server, files, 10) == []
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError("x"), PermissionError("x")])
 def test_that_a_file_is_missing_is_an_answer(error: Exception) -> None:
     files = Files()
-    server = Server(files, files.clock)
+    server = Server(files.clock)
     files.error = error
-    assert _ask_often(server, 100) == [type(error)] * 100
+    assert _ask_often(server, files, 100) == [type(error)] * 100
     assert files.asked == 100
 
 
@@ -78,5 +78,5 @@ def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     never = threading.Event()
     monkeypatch.setattr(servers, "_ANSWER_SECONDS", 0.05)
     with pytest.raises(NoAnswer, match=r"^no answer within 0 s$"):
-        Server(Silent()).ask("info", "x")
+        Server().ask(Silent().info, "x")
     never.set()

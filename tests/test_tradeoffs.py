@@ -306,7 +306,8 @@ def test_plot_draws_them_otherwise(dump: Path, tmp_path: Path, call: Call) -> No
     call("analyze", dump, "-o", out, *TWO, "--no-charts")
     options = ("--layers", "1", "--distortion", "cosine", "--format", "svg", "--yscale", "log")
     done = call("plot", out, *options, "--kinds", "activation")
-    assert (done.code, done.err) == (0, "")
+    assert done.code == 0
+    assert done.err.startswith("numscope: the y axes of cosine stay linear: ")
     found = _pictures(out)
     assert list(found) == ["recipes_activations.csv", "recipes_activations.svg"]
     head, first, *_ = found["recipes_activations.csv"].decode().splitlines()

@@ -93,7 +93,7 @@ class RemoteFolder:
         """
         try:
             self._files.invalidate_cache()
-            found = self._server.ask("find", self._root, detail=True)
+            found = self._server.ask(self._files.find, self._root, detail=True)
             stamps = {place: _stamp(info) for place, info in found.items()}
         except Exception as error:
             raise NothingToDo(f"{self.name} cannot be listed: {_words(error)}") from error
@@ -115,7 +115,7 @@ class RemoteFolder:
         paths = list(islice(later, _HEADS_AT_ONCE))
         try:
             heads = self._server.ask(
-                "cat_ranges",
+                self._files.cat_ranges,
                 [self._place(each) for each in paths],
                 [0] * len(paths),
                 [min(HEAD_BYTES, self._stamps[each].size) for each in paths],
@@ -191,7 +191,7 @@ class RemoteSource:
     def _read(self, start: int, stop: int) -> bytes:
         try:
             ask = server_of(self.files).ask
-            data: bytes = ask("cat_file", self.place, start=start, end=stop)
+            data: bytes = ask(self.files.cat_file, self.place, start=start, end=stop)
         except Exception as error:
             raise DumpError(f"cannot be read: {_words(error)}") from error
         if len(data) != stop - start:
@@ -220,7 +220,7 @@ def _names(protocol: str | Sequence[str]) -> Sequence[str]:
 def _stamp_now(files: Any, place: str) -> Stamp:
     try:
         files.invalidate_cache(files._parent(place))  # noqa: SLF001 (fsspec has no other name)
-        return _stamp(server_of(files).ask("info", place))
+        return _stamp(server_of(files).ask(files.info, place))
     except Exception as error:
         raise DumpError(f"cannot be read: {_words(error)}") from error
 
