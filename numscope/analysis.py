@@ -249,15 +249,17 @@ def _measure_piece(
     piece: Sequence[_Part], turns: Turns, while_reading: Waiting, keep: Keep
 ) -> list[_Part]:
     if len(piece) == 1:
-        return [_measured(piece[0], while_reading, keep)]
-    with turns.taken():  # files so small that the loops over their values are the least of it
-        return [_measured(part, turns.while_reading, keep) for part in piece]
+        done = [_measured(piece[0], while_reading)]
+    else:
+        with turns.taken():  # files so small that the loops over their values are the least of it
+            done = [_measured(part, turns.while_reading) for part in piece]
+    return [part._replace(result=keep(part.result)) if part.result else part for part in done]
 
 
-def _measured(part: _Part, while_reading: Waiting, keep: Keep) -> _Part:
+def _measured(part: _Part, while_reading: Waiting) -> _Part:
     if part.strip:
         return part._replace(strip=part.strip.measured())
-    return part._replace(result=keep(part.result or measure_file(part.file, while_reading)))
+    return part._replace(result=part.result or measure_file(part.file, while_reading))
 
 
 def _put_together(

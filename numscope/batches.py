@@ -114,7 +114,7 @@ class Batch:
         self.tenure.confirm()
         if tuple(problems) != self.plan.problems:
             self.plan = replace(self.plan, problems=tuple(problems))
-            runs.amend(self.results.plans, self.plan, self.shard)
+            runs.amend(self.results.plans, self.plan, self.shard, self.tenure.confirm)
 
     def merge(self, workers: Workers, log: Log) -> Merged:
         """Make the tables; parts that somebody has taken away meanwhile are made again, once.
@@ -128,7 +128,9 @@ class Batch:
         lost = {each.path for each in merged.missing}
         if not lost:
             return merged
-        self._measure([file for file in self.work if file.path in lost], workers, log)
+        again = [file for file in self.work if file.path in lost]
+        self.finished -= len(again)
+        self._measure(again, workers, log)
         merged = merge(self.results, self.plan.files)
         message = f"has no part: it was taken away from {self.results.parts} twice"
         merged.problems.extend(Problem(each.path, message) for each in merged.missing)
@@ -168,7 +170,7 @@ def begin(
     if fresh:
         results.forget([file.path for file in own] if shard.count > 1 else None)
     # Whose folder it is, if this is killed.
-    if fresh or shard.count == 1 or not results.has_run:
+    if fresh or shard.count == 1 or not is_unfinished:
         results.keep_run({**plan.facts, "finished": False, "charts": charts})
     displaced = runs.other(results.plans, plan, shard) if is_unfinished else None
     runs.begin(results.plans, plan, shard)

@@ -16,13 +16,12 @@ from contextlib import contextmanager
 from itertools import islice
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from numscope.errors import EngineError
 
 if TYPE_CHECKING:
     from distributed import Client, Future, as_completed
-    from distributed.utils import LoopRunner
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -187,19 +186,18 @@ def connected(
         scheduler = _address_in(scheduler_file)
     if scheduler is None:
         processes, threads = nprocesses_nthreads(jobs)
-        runner = _runner_of_quiet_processes()
-        cluster = LocalCluster(
-            n_workers=processes,
-            threads_per_worker=threads,
-            memory_limit=None,
-            dashboard_address=None,
-            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # any port that is free
-            silence_logs=logging.CRITICAL,
-            loop=runner.loop,
-        )
-        with _closed(cluster), _closed(Client(cluster)) as client:
-            yield Cluster(client, "this machine", say)
-        runner.stop()
+        with _loop_of_quiet_processes() as loop:
+            cluster = LocalCluster(
+                n_workers=processes,
+                threads_per_worker=threads,
+                memory_limit=None,
+                dashboard_address=None,
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # any port that is free
+                silence_logs=logging.CRITICAL,
+                loop=loop,
+            )
+            with _closed(cluster), _closed(Client(cluster)) as client:
+                yield Cluster(client, "this machine", say)
         return
     try:
         _wait_for_greeting(scheduler)
@@ -211,22 +209,30 @@ def connected(
 
 
 @contextmanager
-def _closed(closing: C) -> Iterator[C]:
-    """Close it in the end, unless the process is to end, which must not wait for that."""
-    is_ending = False
+def _ending_with(end: Callable[[], object]) -> Iterator[None]:
+    """Call `end` in the end, unless the process is to end, which must not wait for that."""
+    is_stopping = False
     try:
-        yield closing
+        yield
     except (Exception, GeneratorExit):
         raise
     except BaseException:
-        is_ending = True
+        is_stopping = True
         raise
     finally:
-        if not is_ending:
-            closing.close()
+        if not is_stopping:
+            end()
 
 
-def _runner_of_quiet_processes() -> LoopRunner:
+@contextmanager
+def _closed(closing: C) -> Iterator[C]:
+    """Close it in the end, as `_ending_with` does."""
+    with _ending_with(closing.close):
+        yield closing
+
+
+@contextmanager
+def _loop_of_quiet_processes() -> Iterator[Any]:
     """A loop in a thread whose processes hear no Ctrl-C and do not talk of their end.
 
     They end with this process. Ctrl-C on a terminal is for all of its processes, and Python's say
@@ -245,7 +251,8 @@ def _runner_of_quiet_processes() -> LoopRunner:
         runner.start()  # what a thread blocks, so do the threads and processes that it starts
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return runner
+    with _ending_with(runner.stop):
+        yield runner.loop
 
 
 def _wait_for_greeting(address: str) -> None:

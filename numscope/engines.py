@@ -118,8 +118,12 @@ class Turns:
     @contextmanager
     def taken(self) -> Iterator[None]:
         """The calling thread's turn."""
-        with self._turn:
+        with self._waiting():
+            self._turn.acquire()
+        try:
             yield
+        finally:
+            self._turn.release()
 
     @contextmanager
     def while_reading(self) -> Iterator[None]:
@@ -135,11 +139,12 @@ class Turns:
                 yield
             return
         self._turn.release()
-        try:
-            with self._waiting(), self._timed():
-                yield
-        finally:
-            self._turn.acquire()
+        with self._waiting():
+            try:
+                with self._timed():
+                    yield
+            finally:
+                self._turn.acquire()
 
     @contextmanager
     def _timed(self) -> Iterator[None]:

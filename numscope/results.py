@@ -234,12 +234,16 @@ class Results:
 
         Raises
         ------
+        ResultsError
+            If it is somebody else's file.
         UsageError
-            If it is one of the tables, by whatever name, or somebody else's file.
+            If it is one of the tables, by whatever name.
         """
         path = chosen or self.folder / name
         if chosen is None and path.exists() and not is_own(path):
-            raise UsageError(f"{path} was not written by numscope; choose another name with --out")
+            raise ResultsError(
+                f"{path} was not written by numscope; choose another name with --out"
+            )
         if any(path.exists() and own.exists() and path.samefile(own) for own in self.tables):
             raise UsageError(f"{path} is a file of the results themselves; choose another name")
         return path

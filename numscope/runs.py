@@ -11,7 +11,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -96,8 +96,12 @@ def begin(folder: Path, plan: RunPlan, shard: Shard) -> None:
     _forget_plans(folder)
 
 
-def amend(folder: Path, plan: RunPlan, shard: Shard) -> None:
+def amend(
+    folder: Path, plan: RunPlan, shard: Shard, confirm: Callable[[], object] = lambda: None
+) -> None:
     """Put a plan in the place of the one that a shard has begun with, which began when it did.
+
+    `confirm` is as for `writing.replacing`.
 
     Raises
     ------
@@ -108,7 +112,7 @@ def amend(folder: Path, plan: RunPlan, shard: Shard) -> None:
         began = note_path(folder, shard).stat().st_mtime_ns
     except FileNotFoundError:
         return  # the same run has been split otherwise
-    _keep_note(folder, plan, shard, began)
+    _keep_note(folder, plan, shard, began, confirm)
 
 
 def begun(folder: Path) -> list[Begun]:
@@ -204,14 +208,20 @@ def _read(path: Path) -> _Plan:
     )
 
 
-def _keep_note(folder: Path, plan: RunPlan, shard: Shard, began: int | None = None) -> None:
+def _keep_note(
+    folder: Path,
+    plan: RunPlan,
+    shard: Shard,
+    began: int | None = None,
+    confirm: Callable[[], object] = lambda: None,
+) -> None:
     """Write a plan and the note that a shard of it began, now or then in nanoseconds since 1970."""
     content = _written(plan)
     name = f"{digest(content)}.json"
     _keep_plan(folder / name, content)
     note = json_text.text({"plan": name, "command": plan.command}).encode()
     path = note_path(folder, shard)
-    with writing.replacing(path, durable=True, inside=folder.parent) as file:
+    with writing.replacing(path, durable=True, inside=folder.parent, confirm=confirm) as file:
         file.write(note)
         if began is not None:
             file.flush()

@@ -18,6 +18,8 @@ from typing import NoReturn
 
 #: Seconds from the signal to the end, whatever the process is waiting for.
 GRACE = 1.5
+#: Seconds that are left then to say why.
+_SPEAKING_SECONDS = 0.2
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 #: Added to the signal's number it is the exit code, as shells have it.
@@ -74,7 +76,10 @@ class Stopping:
             self._timer.cancel()
 
     def _end(self, stopped: Stopped) -> None:
-        self.speak(stopped)
+        # What is said may wait for the file system that the process is waiting for.
+        speaking = threading.Thread(target=self.speak, args=(stopped,), daemon=True)
+        speaking.start()
+        speaking.join(_SPEAKING_SECONDS)
         end(stopped.exit_code)
 
 
@@ -92,7 +97,8 @@ def stoppable(say: Callable[[str], object]) -> Iterator[Stopping]:
         if not isinstance(lost.exc_value, Stopped):
             hook(lost)
 
-    before = {number: signal.signal(number, stopping.receive) for number in _SIGNALS}
+    heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stopping.receive) for number in heard}
     sys.unraisablehook = overhear
     try:
         yield stopping

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -80,3 +81,23 @@ def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NoAnswer, match=r"^no answer within 0 s$"):
         Server().ask(Silent().info, "x")
     never.set()
+
+
+def test_a_slow_answer_says_nothing_of_a_server_that_answers_others() -> None:
+    files = Files()
+    server = Server(files.clock)
+
+    def slow() -> None:
+        for _ in range(8):  # what others ask meanwhile is answered
+            server.ask(files.info, "x")
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        server.ask(slow)
+    assert files.now == 64
+    assert _ask_often(server, files, 10) == []
+
+
+def test_a_question_may_have_more_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers, "_ANSWER_SECONDS", 0.01)
+    assert Server().ask(time.sleep, 0.1, patience=10) is None

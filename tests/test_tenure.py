@@ -275,3 +275,54 @@ def test_a_merge_during_which_another_run_begins_makes_no_tables(
     assert code == 1
     assert f"another run has begun in {tmp_path} meanwhile, and this one ends here" in err
     assert not (tmp_path / "tensors.csv").exists()
+
+
+def test_what_is_amended_leaves_a_run_that_began_meanwhile_its_folder(tmp_path: Path) -> None:
+    held = _hold(tmp_path)
+
+    def confirm() -> None:
+        _hold(tmp_path, OTHER)
+        held.confirm()
+
+    more = replace(PLAN, command=("analyze", "more"))
+    with pytest.raises(ResultsError, match="another run has begun"):
+        runs.amend(tmp_path / "plans", more, Shard(), confirm)
+    (begun,) = runs.begun(tmp_path / "plans")
+    assert begun.plan == OTHER
+
+
+def test_a_shard_over_finished_results_is_a_run_that_is_not_finished(
+    dump: Path, tmp_path: Path, call: Call
+) -> None:
+    call("analyze", dump, "-o", tmp_path, "--no-charts")
+    assert not Results(tmp_path).is_unfinished
+    call("analyze", dump, "-o", tmp_path, "--shard", "1/2")
+    assert Results(tmp_path).is_unfinished
+
+
+def test_files_that_are_measured_again_count_once(
+    dump: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    read, lost = parts.read_part, {"rank0/step_3.safetensors"}
+
+    def lose(folder: Path, wanted: Origin) -> Any:
+        if wanted.path in lost:
+            lost.discard(wanted.path)
+            return None
+        return read(folder, wanted)
+
+    merge = batches.Batch.merge
+
+    def merged(batch: batches.Batch, *arguments: Any) -> Any:
+        result = merge(batch, *arguments)
+        said.append(batch.advice())
+        return result
+
+    monkeypatch.setattr(merging, "read_part", lose)
+    monkeypatch.setattr(batches.Batch, "merge", merged)
+    assert call("analyze", dump, "-o", tmp_path, "--no-charts").code == 0
+    assert not lost
+    count = said[0].split(" dump files")[0]
+    first, _, all_of_them = count.split(" ")
+    assert first == all_of_them

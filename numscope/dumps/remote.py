@@ -25,6 +25,9 @@ HEAD_BYTES = 1 << 15
 #: Of so many files.
 _HEADS_AT_ONCE = 64
 
+#: A listing takes many questions, which the file system asks one after the other.
+_LISTING_SECONDS = 3600.0
+
 #: Protocols of file servers; object stores show a file when all of it is there.
 _PIECEWISE = frozenset(("ftp", "hdfs", "sftp", "smb", "ssh", "webhdfs"))
 
@@ -46,6 +49,7 @@ class RemoteFolder:
         self._server = server_of(self._files)
         self._stamps: dict[str, Stamp] = {}
         self._heads: dict[str, bytes] = {}
+        self._refused: set[str] = set()
 
     @property
     def context(self) -> Sequence[str]:
@@ -61,7 +65,7 @@ class RemoteFolder:
             If it is not there.
         """
         place = self._place(path)
-        if path in self._stamps and path not in self._heads:
+        if path in self._stamps and path not in self._heads and path not in self._refused:
             self._fetch_heads(path)
         stamp = self._stamps.get(path) or _stamp_now(self._files, place)
         return RemoteSource(self._files, place, stamp, self._heads.pop(path, None))
@@ -93,7 +97,9 @@ class RemoteFolder:
         """
         try:
             self._files.invalidate_cache()
-            found = self._server.ask(self._files.find, self._root, detail=True)
+            found = self._server.ask(
+                self._files.find, self._root, detail=True, patience=_LISTING_SECONDS
+            )
             stamps = {place: _stamp(info) for place, info in found.items()}
         except Exception as error:
             raise NothingToDo(f"{self.name} cannot be listed: {_words(error)}") from error
@@ -111,19 +117,27 @@ class RemoteFolder:
     def _fetch_heads(self, path: str) -> None:
         """Fetch the beginnings of a file and of those like it that were listed behind it."""
         _, _, suffix = path.rpartition(".")
-        later = (each for each in self._stamps if each >= path and each.endswith(suffix))
-        paths = list(islice(later, _HEADS_AT_ONCE))
+        alike = (each for each in self._stamps if each >= path and each.endswith(suffix))
+        paths = list(islice((each for each in alike if each not in self._refused), _HEADS_AT_ONCE))
         try:
-            heads = self._server.ask(
-                self._files.cat_ranges,
-                [self._place(each) for each in paths],
-                [0] * len(paths),
-                [min(HEAD_BYTES, self._stamps[each].size) for each in paths],
-                on_error="return",
-            )
+            heads = self._server.ask(self._read_heads, paths)
         except Exception:  # noqa: BLE001
-            return  # whoever reads one of them will be told
-        self._heads = {
+            heads = {}  # whoever reads one of them will be told
+        self._heads = heads
+        self._refused.update(each for each in paths if each not in heads)
+
+    def _read_heads(self, paths: Sequence[str]) -> dict[str, bytes]:
+        """The beginnings of the files that can be read; an error if there is none."""
+        heads = self._files.cat_ranges(
+            [self._place(each) for each in paths],
+            [0] * len(paths),
+            [min(HEAD_BYTES, self._stamps[each].size) for each in paths],
+            on_error="return",
+        )
+        errors = [each for each in heads if isinstance(each, Exception)]
+        if len(errors) == len(paths):
+            raise errors[0]
+        return {
             each: bytes(head)
             for each, head in zip(paths, heads, strict=True)
             if not isinstance(head, Exception)

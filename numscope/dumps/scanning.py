@@ -259,11 +259,11 @@ def _steps_without_tokens(refs: list[TensorRef], tokens: Tokens) -> list[Problem
     """Say for which steps the user's options give no tokens, and for which the dump's are taken."""
     if tokens.by_step is None and tokens.per_step is None:
         return []
-    first = {ref.step: ref for ref in reversed(refs) if ref.step is not None}
-    steps = sorted(first)
-    lost = [step for step in steps if first[step].tokens is None]
-    known = (step for step in steps if first[step].tokens is not None)
-    kept = [step for step in known if not tokens.is_told(step)]
+    dated = [(ref.step, ref) for ref in reversed(refs) if ref.step is not None]
+    first = dict(dated)
+    lost = sorted({step for step, ref in dated if ref.tokens is None})
+    known = {step for step, ref in dated if ref.tokens is not None}
+    kept = sorted(step for step in known.difference(lost) if not tokens.is_told(step))
     table = "the table of tokens has no line for"
     below = f"with a step offset of {tokens.step_offset} the tokens are below 0 at"
     return [

@@ -6,10 +6,11 @@ that a run over many files ends. Nothing here knows what is asked.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from functools import lru_cache
 from typing import Any
 
@@ -38,11 +39,21 @@ class Server:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._lock = threading.Lock()
+        self._answered = -math.inf
         self._silent_since: float | None = None
         self._failed = 0.0
 
-    def ask(self, question: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    def ask(
+        self,
+        question: Callable[..., Any],
+        *arguments: Any,
+        patience: float | None = None,
+        **options: Any,
+    ) -> Any:
         """What a question gives: a method of a file system of the server's.
+
+        It is waited for `patience` seconds at most, as long as some megabytes may take if `None`.
 
         Raises
         ------
@@ -54,23 +65,30 @@ class Server:
         begin = self._clock()
         self._refuse_if_gone(begin)
         try:
-            answer = _within(_ANSWER_SECONDS, question, *arguments, **options)
+            answer = _within(patience or _ANSWER_SECONDS, question, *arguments, **options)
         except _ANSWERS:
-            self._silent_since = None
+            self._note_answer()
             raise
         except Exception:
-            self._failed = self._clock()
-            if self._silent_since is None:
-                self._silent_since = begin
+            with self._lock:
+                self._failed = self._clock()
+                if self._silent_since is None:  # others may have been answered meanwhile
+                    self._silent_since = max(begin, self._answered)
             raise
-        self._silent_since = None
+        self._note_answer()
         return answer
 
+    def _note_answer(self) -> None:
+        with self._lock:
+            self._answered = self._clock()
+            self._silent_since = None
+
     def _refuse_if_gone(self, now: float) -> None:
-        since = self._silent_since
-        if since is None or self._failed - since < _SILENCE_SECONDS:
+        with self._lock:
+            since, failed = self._silent_since, self._failed
+        if since is None or failed - since < _SILENCE_SECONDS:
             return
-        if now - self._failed < _SILENCE_SECONDS:
+        if now - failed < _SILENCE_SECONDS:
             raise NoAnswer(f"the server has not answered for {round(now - since)} s")
 
 
@@ -91,9 +109,7 @@ def _within(seconds: float, call: Callable[..., Any], *arguments: Any, **options
             outcome.set_exception(error)
 
     threading.Thread(target=work, name="numscope-question", daemon=True).start()
-    try:
-        return outcome.result(seconds)
-    except TimeoutError:
-        if outcome.done():  # it is the call's own
-            raise
-        raise NoAnswer(f"no answer within {seconds:.0f} s") from None
+    wait([outcome], seconds)
+    if not outcome.done():
+        raise NoAnswer(f"no answer within {seconds:.0f} s")
+    return outcome.result()
