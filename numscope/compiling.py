@@ -23,8 +23,8 @@ config: Any = numba.core.config  # untyped: its settings are not declared
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Without numba's runtime nothing counts who uses an array: each row's slices took longer than its
-#: arithmetic where rows are short.
+#: Without numba's runtime, by an option that its documentation does not name, nothing counts who
+#: uses an array: each row's slices took longer than its arithmetic where rows are short.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 

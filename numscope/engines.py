@@ -21,7 +21,7 @@ U = TypeVar("U")
 #: Makes a context for each time that work waits for a file.
 Waiting = Callable[[], AbstractContextManager[object]]
 
-#: What threads lose by taking turns at each reading that is faster, in seconds.
+#: Seconds of a reading below which it is not worth handing the turn over.
 _HANDOVER_SECONDS = 0.5e-3
 #: How much of what is known of the time of a reading is of the last one.
 _NEWEST_SHARE = 1 / 8
