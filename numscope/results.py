@@ -74,7 +74,7 @@ class Results:
     def keep_layers(self, rows: Collection[LayerRow]) -> list[Path]:
         """Write layers.csv; what was removed because it was made of another one.
 
-        These are numscope's own page and advice, and they go first, so that none outlives its table.
+        These are the page and advice of numscope; they go first: none outlives its table.
 
         Raises
         ------
